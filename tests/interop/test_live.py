@@ -27,11 +27,11 @@ class Shop:
     """One running application and the commands that ask it."""
 
     def __init__(self, application: Application, socket: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.application, self._socket, self._capsys = application, socket, capsys
+        self.application, self.socket, self._capsys = application, socket, capsys
 
     def run(self, *words: str, code: int = ExitCode.CLEAN) -> str:
         self._capsys.readouterr()
-        found = main.run([*words, "--socket", str(self._socket)])
+        found = main.run([*words, "--socket", str(self.socket)])
         said = self._capsys.readouterr()
         assert code == found, (words, said)
         return said.out
@@ -41,7 +41,7 @@ class Shop:
 
     def is_ready(self) -> bool:
         self._capsys.readouterr()
-        is_ready = main.run(["health", "--ready", "--socket", str(self._socket)]) == ExitCode.CLEAN
+        is_ready = main.run(["health", "--ready", "--socket", str(self.socket)]) == ExitCode.CLEAN
         return is_ready and "ready\n" == self._capsys.readouterr().out
 
     def group(self) -> list[dict[str, Any]]:
@@ -155,4 +155,4 @@ def test_a_process_that_stands_still_is_named_and_makes_the_whole_unhealthy(shop
             shop.application.thaw()
         else:
             os.kill(stopped, signal.SIGCONT)
-    shop.run("health")
+    wait_until(lambda: main.run(["health", "--socket", str(shop.socket)]) == ExitCode.CLEAN, "it is well again")

@@ -27,7 +27,7 @@ class StallWatch:
     def __init__(self, clock: Clock, stall_seconds: float = limits.STALL_MS / 1000) -> None:
         self._clock, self._stall_seconds = clock, stall_seconds
         self._thread = 0
-        self._beat_at = self._looked_at = self._late = 0.0
+        self._beat_at = self._looked_at = self._back_at = self._late = 0.0
         self._is_stalled = False
         self._count = self._longest_ms = 0
         self._place = ""
@@ -62,9 +62,14 @@ class StallWatch:
         return StallSnapshot(self._count, max(self._longest_ms, blocked_ms), blocked_ms, late_ms, self._place)
 
     def _blocked_ms(self, now: float) -> int:
-        """For how long the loop is blocked; 0 where a beat is not late enough to say so."""
-        late = now - self._beat_at
-        return round(late * 1000) if self._timer is not None and late > self._stall_seconds else 0
+        """For how long the loop is blocked; 0 where a beat is not late enough to say so.
+
+        The loop of a process that stood still, watchman and all, is late and not blocked: its return is what counts.
+        """
+        was_away = now - self._looked_at > self._stall_seconds
+        late = now - max(self._beat_at, self._back_at)
+        is_known = self._timer is not None and not was_away
+        return round(late * 1000) if is_known and late > self._stall_seconds else 0
 
     @property
     def current_place(self) -> str:
@@ -80,23 +85,24 @@ class StallWatch:
 
     def look(self) -> None:
         now = self._clock.monotonic()
-        was_away = now - self._looked_at > self._stall_seconds  # the whole process stood still, and not its loop alone
+        if now - self._looked_at > self._stall_seconds:  # the whole process stood still, and not its loop alone
+            self._back_at = now
         self._looked_at = now
-        is_stalled = now - self._beat_at > self._stall_seconds
+        blocked_ms = self._blocked_ms(now)
         if self._is_stalled:
-            self._longest_ms = max(self._longest_ms, self._blocked_ms(now))
-        if is_stalled and not self._is_stalled and not was_away:
+            self._longest_ms = max(self._longest_ms, blocked_ms)
+        if blocked_ms and not self._is_stalled:
             self._is_stalled = True
             self._count += 1
             self._place = self.current_place
             task = asyncio.current_task(self._loop)
             log.warning(
                 "event loop blocked",
-                blocked_ms=round((now - self._beat_at) * 1000),
+                blocked_ms=blocked_ms,
                 task=None if task is None else task.get_name(),
                 place=self._place,
                 reason="no other handler runs, and no heartbeat is sent",
             )
-        elif self._is_stalled and not is_stalled:
+        elif self._is_stalled and now - self._beat_at <= self._stall_seconds:
             self._is_stalled = False
             log.info("event loop recovered")

@@ -61,7 +61,25 @@ def test_a_stall_is_one_line_however_long_it_lasts() -> None:
 
 
 def test_a_process_that_was_stopped_as_a_whole_blames_nobody() -> None:
-    assert [] == looked(0.3, 3_600.0)
+    assert [] == looked(0.3, 3_600.0, 0.3, 0.3, 0.3)
+    assert ["event loop blocked"] == looked(0.3, 3_600.0, *[0.3] * 20), "but for what it does after its return"
+
+
+def test_who_asks_a_process_that_has_just_returned_hears_of_no_blocked_loop() -> None:
+    async def story() -> None:
+        hands = Hands()
+        watch = StallWatch(hands, 1.0)
+        watch.start(hands)
+        blocked: list[int] = []
+        for step, looks in ((0.9, True), (0.3, True), (3_600.0, False), (0.1, True), (0.9, True), (0.2, True)):
+            hands.now += step
+            if looks:
+                watch.look()
+            blocked.append(watch.picture().blocked_ms)
+        watch.stop()
+        assert [0, 1200, 0, 0, 0, 1100] == blocked
+
+    asyncio.run(story())
 
 
 def test_a_handler_that_blocks_the_loop_is_named_with_its_place() -> None:
