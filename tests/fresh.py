@@ -31,6 +31,7 @@ BASES = 2_000_000_000
 FILES_AT_ONCE = 12
 MARKED = "(not slow and not interop) or (unsteady and not slow)"
 FUZZ_TARGETS = 6
+FOUND, NOTHING_CHOSEN = 1, 5  # exit codes: of all four kinds, and of pytest
 MISTAKES_FROM_S = 1_200
 """Which lines each seed and each test runs is noted before the first mistake is tried: that alone takes minutes."""
 MISTAKE_S = 60
@@ -66,13 +67,15 @@ class Fresh:
             "--found",
             str(found),
         ]
-        self._call([sys.executable, "-m", "framework.testing.swarm", *options], seconds + GRACE_S)
+        code, _ = self._call([sys.executable, "-m", "framework.testing.swarm", *options], seconds + GRACE_S)
         kept = ROOT / "build" / "failing-seeds.jsonl"
         kept.parent.mkdir(exist_ok=True)
         with kept.open("a", encoding="utf-8") as file:
             for said in objects(found):
                 file.write(f"{json.dumps(said)}\n")
-                yield f"seed {said['seed']}: {said['truth']}: {said['fact']}; {said['command']}"
+                command = f"framework-app simulate --seed {said['seed']}"
+                yield f"seed {said['seed']}: {said['truth']}: {said['fact']}; {command}"
+        yield from broken("seeds", code, f"make sim FOR={int(seconds)}s BASE={self.base}")
 
     def tests(self, seconds: float) -> Iterator[str]:
         """Files of tests, drawn; each handful in another order and with other examples."""
@@ -94,48 +97,63 @@ class Fresh:
         notes.unlink(missing_ok=True)
         own = ["-p", "tests.notes", "-o", f"cache_dir={self.folder}/cache"]
         variable = {"FRESH_BASE": f"{self.base}"}
-        self._call([sys.executable, *pytest, *own], limit_s, variable | {"TEST_NOTES": str(notes)})
+        code, _ = self._call([sys.executable, *pytest, *own], limit_s, variable | {"TEST_NOTES": str(notes)})
+        command = f"FRESH_BASE={self.base} .venv/bin/python {shlex.join(pytest)}"
         for said in objects(notes):
             if name := said.get("failed") or said.get("broken"):
-                command = shlex.join(pytest)
-                yield f"{name}: {said['error']}; FRESH_BASE={self.base} .venv/bin/python {command}"
+                yield f"{name}: {said['error']}; {command}"
+        yield from broken("tests", None if code == NOTHING_CHOSEN else code, command)
 
     def inputs(self, seconds: float) -> Iterator[str]:
         """What crashes a target is kept in tests/fuzz/crashes."""
         each = max(int(seconds / FUZZ_TARGETS), 1)
         limit_s = (each + GRACE_S) * FUZZ_TARGETS  # a target's process has to start, too
-        output = self._call([sys.executable, "-m", "tests.fuzz.run"], limit_s, {"SECONDS": f"{each}", "TARGET": ""})
+        command, variables = [sys.executable, "-m", "tests.fuzz.run"], {"SECONDS": f"{each}", "TARGET": ""}
+        code, output = self._call(command, limit_s, variables)
         for line in output.splitlines():
             told = re.match(r"(\w+): runs=\d+ crashes=(\d+)", line)
             if told and (told[2] != "0" or " TOO " in line):
                 yield f"fuzz {line}; make fuzz TARGET={told[1]} SECONDS=60"
+        yield from broken("inputs", code, "make fuzz")
 
     def mistakes(self, seconds: float) -> Iterator[str]:
         """Those that neither seeds nor tests notice."""
         count = int(seconds / MISTAKE_S)
         options = ["--mutants", f"{count}", "--base", f"{self.base}", "--jobs", f"{self.jobs}"]
-        output = self._call([sys.executable, "-m", "tests.mutation", *options], seconds + GRACE_S)
+        code, output = self._call([sys.executable, "-m", "tests.mutation", *options], seconds + GRACE_S)
+        command = f"make mutate MUTANTS={count} BASE={self.base}"
         for line in output.splitlines():
             if told := re.match(r"\d+/\d+ SURVIVED (\S+)", line):
-                yield f"mistake in {told[1]} survives; make mutate MUTANTS={count} BASE={self.base}"
+                yield f"mistake in {told[1]} survives; {command}"
+        yield from broken("mistakes", code, command)
 
-    def _call(self, command: Sequence[str], limit_s: float, variables: dict[str, str] | None = None) -> str:
-        """What it said, on stderr, too. What is over its time is ended, with all that it started."""
+    def _call(
+        self, command: Sequence[str], limit_s: float, variables: dict[str, str] | None = None
+    ) -> tuple[int | None, str]:
+        """Its exit code and what it said, on stderr, too. What is over its time is ended, with all that it started:
+        then there is no code, and what it found so far counts.
+        """
         with (self.folder / "output").open("w+", encoding="utf-8", errors="replace") as output:
             running = subprocess.Popen(
                 command, cwd=ROOT, env=os.environ | (variables or {}), stdout=output, stderr=output,
                 start_new_session=True,
             )  # fmt: skip
+            code = None
             try:
-                running.wait(max(limit_s, GRACE_S))
-            except subprocess.TimeoutExpired:
-                pass  # what it found so far counts
+                with suppress(subprocess.TimeoutExpired):
+                    code = running.wait(max(limit_s, GRACE_S))
             finally:
                 end(running)
             output.seek(0)
             said = output.read()
         sys.stderr.write(said)
-        return said
+        return code, said
+
+
+def broken(kind: str, code: int | None, command: str) -> Iterator[str]:
+    """What looks for something and breaks off finds nothing, too."""
+    if code not in {None, 0, FOUND}:
+        yield f"{kind} broke off with code {code}; {command}"
 
 
 def end(running: subprocess.Popen[bytes]) -> None:
