@@ -262,7 +262,8 @@ class PluginHost:
 
     def _described(self) -> Iterable[Loaded]:
         for name, plugin in self._manager.list_name_plugin():
-            hooks = tuple(hook for hook in specs.NAMES if hook in marked(plugin))
+            names = set(marked(plugin))
+            hooks = tuple(hook for hook in specs.NAMES if hook in names)
             if self._sources[name] != _OURS:
                 _log.info("plugin loaded", plugin=name, source=self._sources[name], hooks=list(hooks))
             for each in going(self._arguments_of(name)):
