@@ -156,7 +156,7 @@ def _measured(options: argparse.Namespace, nursery: Nursery, folder: Path) -> li
     small, of_small = box_started(nursery, folder / "small", profile=profile and folder / "profile-small")
     box, beside = Side("box", child.pid, start.address), Side("box", small.pid, of_small.address)
     sides = [box]
-    cluster = Cluster(folder / "cluster", nursery, Shape(settings=DURABLE))
+    cluster = Cluster(folder / "cluster", nursery, Shape(settings=DURABLE, is_measured=True))
     try:
         if not options.alone:
             began = time.monotonic()

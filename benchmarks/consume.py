@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     nursery = Nursery()
     try:
         with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
-            shape = Shape(settings=TUNED_BROKER if options.tuned else {})
+            shape = Shape(settings=TUNED_BROKER if options.tuned else {}, is_measured=True)
             with Cluster(Path(folder, "cluster"), nursery, shape) as cluster:
                 filler = Filler.of(cluster, nursery, Path(folder))
                 field = filler.filled(

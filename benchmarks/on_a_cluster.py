@@ -19,9 +19,7 @@ MEASURED, WRONG, MISSING = 0, 1, 3
 Samples = TypeVar("Samples")
 
 
-def on_a_cluster(
-    measure: Callable[[Cluster, Nursery, Path], Samples], tell: Callable[[Samples], None], shape: Shape | None = None
-) -> int:
+def on_a_cluster(measure: Callable[[Cluster, Nursery, Path], Samples], tell: Callable[[Samples], None]) -> int:
     """Measure, then tell when the cluster is gone. The exit code says what is missing or went wrong."""
     if reason := jars.missing():
         print(f"peer missing: {reason}", file=sys.stderr)
@@ -30,7 +28,7 @@ def on_a_cluster(
     try:
         with (
             tempfile.TemporaryDirectory(prefix="benchmark-") as folder,
-            Cluster(Path(folder, "cluster"), nursery, shape) as cluster,
+            Cluster(Path(folder, "cluster"), nursery, Shape(is_measured=True)) as cluster,
         ):
             samples = measure(cluster, nursery, Path(folder))
     except (NotDispatched, Wrong, SideEnded) as error:

@@ -114,7 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
     until = time.monotonic() + options.seconds
     try:
         with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
-            shape = Shape(settings=TUNED_BROKER if options.tuned else {})
+            shape = Shape(settings=TUNED_BROKER if options.tuned else {}, is_measured=True)
             with Cluster(Path(folder, "cluster"), nursery, shape) as cluster:
                 java = JavaPeer(nursery)
                 fields = [

@@ -49,7 +49,7 @@ class Places:
 
     @cached_property
     def rocketmq(self) -> Filler:
-        cluster = Cluster(self.folder / "cluster", self.nursery, Shape(proxy=True))
+        cluster = Cluster(self.folder / "cluster", self.nursery, Shape(proxy=True, is_measured=True))
         self._clusters.append(cluster)
         cluster.start(timeout_s=200)
         filler = Filler.of(cluster, self.nursery, self.folder)

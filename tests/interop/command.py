@@ -46,7 +46,9 @@ def main(arguments: list[str]) -> int:
     try:
         match options.command:
             case "start":
-                shape = Shape(brokers=options.brokers, proxy=options.proxy, settings=dict(options.settings))
+                shape = Shape(
+                    brokers=options.brokers, proxy=options.proxy, settings=dict(options.settings), is_measured=True
+                )
                 print(json.dumps(dataclasses.asdict(_start(options.dir, shape)), indent=2))
             case "stop":
                 _stop(options.dir)

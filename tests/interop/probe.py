@@ -13,6 +13,7 @@ import struct
 from tests.patience import PATIENCE_S
 
 UPDATE_TOPIC = 17
+UPDATE_BROKER_CONFIG = 25
 GET_ROUTE = 105
 GET_CLUSTER = 106
 
@@ -29,14 +30,19 @@ def routed_brokers(name_server: str, topic: str) -> set[str]:
     return _addresses(body) if code == 0 else set()
 
 
-def ask(address: str, code: int, **fields: str) -> tuple[int, bytes]:
+def register(broker: str) -> None:
+    """Have a broker register with its name servers now: it does when it is told what it may do, also what it knows."""
+    ask(broker, UPDATE_BROKER_CONFIG, b"brokerPermission=6\n")
+
+
+def ask(address: str, code: int, body: bytes = b"", /, **fields: str) -> tuple[int, bytes]:
     """One request on a connection of its own: the answer's code and body, or -1 when nobody answers."""
     header = {"code": code, "language": "PYTHON", "version": 0, "opaque": 1, "flag": 0, "extFields": fields}
     text = json.dumps(header).encode()
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
-            connection.sendall(struct.pack(">II", 4 + len(text), len(text)) + text)
+            connection.sendall(struct.pack(">II", 4 + len(text) + len(body), len(text)) + text + body)
             with connection.makefile("rb") as stream:
                 frame = stream.read(struct.unpack(">I", stream.read(4))[0])
     except (OSError, struct.error):

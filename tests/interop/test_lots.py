@@ -23,7 +23,13 @@ from tests.patience import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 SOON = {"transactionTimeOut": "1000", "transactionCheckInterval": "2000"}
-FORGETFUL = {**SOON, "transactionOpBatchInterval": "30000", "transactionOpMsgMaxSize": "4096"}
+FORGETFUL = {
+    **SOON,
+    "transactionOpBatchInterval": "30000",
+    "transactionOpMsgMaxSize": "4096",
+    # As shipped a broker asks fifteen times, here half a minute: as long as a client may take to say that it is there.
+    "transactionCheckMax": "1000",
+}
 """What has ended is noted in memory first, as shipped; there it is for three seconds."""
 
 

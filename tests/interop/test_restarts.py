@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -48,9 +49,11 @@ def test_a_broker_and_the_name_server_are_started_anew_and_every_queue_stays(
         for member in members:
             wait_until(lambda member=member: shared in member.said(), "a third of the queues")  # type: ignore[misc]  # mypy knows no default
         # The group's retry topic is known of one broker first, and of the other up to half a minute later.
-        retries = f"queues=2 topic=%RETRY%g-{topic}"
+        retries = {f"%RETRY%g-{topic}@{broker}:0" for broker in cluster.addresses.brokers}
         wait_until(
-            lambda: sum(retries in member.said() for member in members) >= 2, "both retry queues", 2 * PATIENCE_S
+            lambda: retries == set().union(*(owned_by(member, f"%RETRY%g-{topic}") for member in members)),
+            "both retry queues",
+            2 * PATIENCE_S,
         )
         said = said_meanwhile(cluster, members)
         for _ in range(TRIES - 1):
@@ -64,6 +67,16 @@ def test_a_broker_and_the_name_server_are_started_anew_and_every_queue_stays(
 
     assert all("disconnected" in each for each in said), "everybody was parted from both"
     assert [] == [line for each in said for line in each.splitlines() if "assignment changed" in line]
+
+
+def owned_by(member: Application, topic: str) -> set[str]:
+    """The topic's queues that it said to have gained, and not to have lost."""
+    owned: set[str] = set()
+    for gained, lost in re.findall(
+        rf"gained=\[(.*?)\] .* lost=\[(.*?)\] .* topic={re.escape(topic)}$", member.said(), re.MULTILINE
+    ):
+        owned = owned - set(re.findall(r"'(.*?)'", lost)) | set(re.findall(r"'(.*?)'", gained))
+    return owned
 
 
 def said_meanwhile(cluster: Cluster, members: list[Application]) -> list[str]:

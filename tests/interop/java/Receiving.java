@@ -161,6 +161,8 @@ final class Receiving {
         }
         // As shipped, a group's retry topic, which is made when its first member joins, is found half a minute later.
         consumer.setPollNameServerInterval(1000);
+        // Nor does its broker know a member before that whose first heartbeat found another one under way.
+        consumer.setHeartbeatBrokerInterval(1000);
         consumer.setClientRebalance(!command.getBooleanValue("divided_by_broker"));
         if (command.getBooleanValue("broadcast")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
