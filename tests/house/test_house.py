@@ -266,7 +266,7 @@ def test_every_development_tool_is_pinned() -> None:
         line.lower().split("==")[0].replace("_", "-") for line in (ROOT / "constraints.txt").read_text().splitlines()
     }
     asked = "\n".join((ROOT / name).read_text() for name in ("requirements-dev.txt", "docs/requirements.txt"))
-    tools = [line.lower() for line in asked.splitlines() if re.match(r"[A-Za-z]", line)]
+    tools = [name.lower() for name in re.findall(r"^[A-Za-z][\w.-]*", asked, re.MULTILINE)]
 
     assert [] == [tool for tool in tools if tool.replace("_", "-") not in pins]
 

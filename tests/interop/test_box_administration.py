@@ -20,7 +20,7 @@ from tests.interop.mqadmin import Admin, AdminError
 from tests.interop.places import Place
 from tests.patience import wait_until
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("box_administration")]
 
 PAGE = Path(__file__).parents[2] / "docs" / "broker.md"
 CLUSTER = "DefaultCluster"

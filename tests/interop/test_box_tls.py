@@ -14,7 +14,7 @@ from tests.interop.java_peer import JavaPeer, Outgoing, PeerError
 from tests.interop.processes import Nursery
 
 # Each wait has a bound; all of them twice is more than a test usually may take.
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300), pytest.mark.xdist_group("box_tls")]
 
 # A JVM that loads an OpenSSL of its own does so with its first connection, on a thread of Netty's, and once it waited
 # there for ever: the channel was open, and it said nothing on it. That class loading and native libraries can block

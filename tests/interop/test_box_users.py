@@ -24,7 +24,7 @@ from tests.interop.processes import Nursery
 from tests.patience import wait_until
 
 # Each wait has a bound; all of them together are more than a test usually may take.
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300), pytest.mark.xdist_group("box_users")]
 
 ROOT, BILLING = User("root", "secret-of-root"), User("billing", "secret-of-billing")
 RESOURCES = "Topic:orders-*,Group:billing"

@@ -18,7 +18,7 @@ from tests.interop.differences import leaves
 from tests.interop.places import QUICK_RETRIES, start_box
 from tests.interop.processes import Nursery
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300), pytest.mark.xdist_group("differential_dialogues")]
 SOON = {"transactionTimeOut": "1000", "transactionCheckInterval": "2000"}
 REAL = {**SOON, "recallMessageEnable": "true", "messageDelayLevel": QUICK_RETRIES}
 

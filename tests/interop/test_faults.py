@@ -17,7 +17,7 @@ from tests.interop.mqadmin import Admin
 from tests.interop.processes import Nursery
 from tests.patience import wait_until
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(420), pytest.mark.xdist_group("faults")]
 
 RESUMED_S = 30.0
 """How long after a fault's end messages are handled again, at the latest."""

@@ -23,7 +23,7 @@ from tests.interop.mqadmin import Admin
 from tests.interop.processes import Nursery
 from tests.patience import until
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(420), pytest.mark.xdist_group("proxy")]
 
 QUEUES = 4
 ILLEGAL = 13

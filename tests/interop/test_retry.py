@@ -21,7 +21,7 @@ from tests.interop.processes import Nursery
 from tests.patience import until, wait_until
 
 # Two brokers come up within a minute on a machine that is busy.
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300), pytest.mark.xdist_group("retry")]
 
 A, B = "broker-a", "broker-b"
 READ, READ_WRITE = "4", "6"

@@ -14,7 +14,7 @@ from framework.reading import Reader, ReaderSettings
 from tests.interop.places import Place
 from tests.reading.spark import spark_session
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from tests.lacking import lacking
 from tests.reading.small_registry import framed, small_registry
 from tests.reading.spark import spark_session
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
 
 AVRO = "4.2.0"  # the newest that Maven Central had; Spark 4.3 runs it
 ORDER = {"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}]}

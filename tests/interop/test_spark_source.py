@@ -27,7 +27,7 @@ from tests.interop.mqadmin import Admin
 from tests.interop.places import Place
 from tests.interop.processes import Nursery
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
 
 
 def source(name_server: str, **options: str) -> RocketMQ:

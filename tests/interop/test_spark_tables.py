@@ -19,7 +19,7 @@ from tests.interop import jars
 from tests.interop.places import Place
 from tests.reading.spark import spark_session
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
 
 DELTA = {"4.0": "4.4.0", "4.1": "4.4.0", "4.2": "4.4.0"}  # Spark's minor version -> Delta's newest for it
 MINOR = ".".join(pyspark.__version__.split(".")[:2])

@@ -15,7 +15,7 @@ from tests.interop.cluster import Cluster
 from tests.interop.processes import Nursery
 from tests.patience import wait_until
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300), pytest.mark.xdist_group("unconfirmed")]
 
 
 @pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])

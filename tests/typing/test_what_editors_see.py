@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from mypy import api
 
+pytestmark = pytest.mark.xdist_group("mypy")  # its cache is a database that waits for nobody
 ROOT = Path(__file__).parents[2]
 HEAD = "from framework import Delivery, Message, Retry, RetryLater, consumer\n"
 
