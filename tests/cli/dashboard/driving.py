@@ -75,14 +75,17 @@ class Shop:
     def handler(self, key: str) -> None:
         """The group's page, with what can be done with the handler of this key's message."""
         self.go_until("/group?group=billing", f"key {key}")
-        shown = self.page.locator(".handlers > li").filter(has_text=f"key {key}")
+        shown = self.handling(key)
         shown.get_by_text("Stack and what can be done").click()
         shown.locator("pre").filter(has_text="bill(").wait_for()
 
+    def handling(self, key: str) -> Any:
+        """The handler of this key's message, or one of two: its queue may have moved meanwhile."""
+        return self.page.locator(".handlers > li").filter(has_text=f"key {key}").first
+
     def decide(self, key: str, link: str, button: str) -> None:
         self.handler(key)
-        shown = self.page.locator(".handlers > li").filter(has_text=f"key {key}")
-        shown.get_by_role("link", name=link).click()
+        self.handling(key).get_by_role("link", name=link).click()
         self.press(button, "billing")
         self.page.get_by_role("status").filter(has_text="Done").wait_for()
 
