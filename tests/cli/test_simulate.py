@@ -103,6 +103,7 @@ def failing_plan() -> str:
     raise AssertionError("no seed finds it")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("first_gap_is_passed")
 def test_a_failure_is_made_small_and_its_line_fails_the_same_way(capsys: pytest.CaptureFixture[str]) -> None:
     assert 1 == run(["simulate", "--plan", failing_plan(), "--shrink-for", "5m"])

@@ -10,7 +10,7 @@ from tests.cli.dashboard.driving import Drives, Shop, open_shop
 from tests.interop.cluster import Cluster
 from tests.interop.processes import Nursery
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(900), pytest.mark.xdist_group("dashboard")]
 
 
 @pytest.fixture(scope="module")
@@ -23,4 +23,8 @@ def shop(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 class TestOnARealCluster(Drives):
-    """All of them."""
+    """All of them; how views are drawn does not depend on the broker."""
+
+    @pytest.mark.slow
+    def test_each_view_is_readable_fits_and_runs_nothing_of_what_others_chose(self, shop: Shop) -> None:
+        super().test_each_view_is_readable_fits_and_runs_nothing_of_what_others_chose(shop)

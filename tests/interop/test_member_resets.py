@@ -33,7 +33,9 @@ def test_offsets_are_moved_back_on_a_live_member(
     assert 80 == len(received)
 
 
-@pytest.mark.parametrize("command", ["skipAccumulatedMessage", "resetOffsetByTime"])
+@pytest.mark.parametrize(
+    "command", [pytest.param("skipAccumulatedMessage", marks=pytest.mark.slow), "resetOffsetByTime"]
+)
 def test_offsets_are_moved_forward_on_a_live_member(
     command: str, begin: Callable[..., Live], java: JavaPeer, cluster: Addresses
 ) -> None:

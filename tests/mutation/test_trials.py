@@ -54,6 +54,7 @@ def test_a_process_and_its_children_have_the_mutant_and_nothing_is_written(tmp_p
     assert [] == list(tmp_path.rglob("*.pyc"))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_seeds_find_a_mistake_that_they_run(put_out: Path) -> None:
     """The low end of a window never moves: nothing is ever committed."""
@@ -69,6 +70,7 @@ def test_seeds_find_a_mistake_that_they_run(put_out: Path) -> None:
     assert not list(put_out.glob("trial-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_what_a_seed_breaks_with_or_never_ends_is_found(put_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And one that changes nothing survives every seed, each with its own limit of processor time."""
@@ -89,6 +91,7 @@ def test_what_a_seed_breaks_with_or_never_ends_is_found(put_out: Path, monkeypat
     assert "seed 1000: it never ends" == found(b"while True: ...\n")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_mistake_that_no_seed_runs_goes_to_the_tests(put_out: Path) -> None:
     seeds = SeedBaseline(1000, 1)

@@ -53,6 +53,7 @@ def test_calm_runs_commit_roll_back_ask_and_reply() -> None:
 # -- transactions
 
 
+@pytest.mark.slow
 def test_a_half_message_that_consumers_are_given_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its producer leaves out the marks by which brokers know it."""
     marked = Outgoing.marked
@@ -69,6 +70,7 @@ def test_a_rollback_that_commits_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
     assert is_noticed({"transactions hold"}, "transactions")
 
 
+@pytest.mark.slow
 def test_a_check_that_commits_what_it_does_not_know_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "ENDS", {**checks.ENDS, TransactionState.UNKNOWN: COMMIT})
     assert is_noticed({"transactions hold"}, "transactions", is_hard_on_desks)
@@ -79,6 +81,7 @@ def test_a_question_that_nobody_answers_is_noticed(monkeypatch: pytest.MonkeyPat
     assert is_noticed({"progress"}, "transactions")
 
 
+@pytest.mark.slow
 def test_a_commit_whose_end_is_not_written_down_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked about, and committed once more."""
     monkeypatch.setattr(Transactions, "end", lambda self, transaction, half, state: None)
@@ -103,6 +106,7 @@ def test_runs_settle_lots_also_where_their_desks_die() -> None:
         assert PARTS * ROWS * len(settled) == len(history.loads)
 
 
+@pytest.mark.slow
 def test_a_lot_that_consumers_are_given_before_it_is_decided_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     marked = Outgoing.marked
     monkeypatch.setattr(Outgoing, "marked", lambda outgoing, marks, *, is_half=False: marked(outgoing, {}))
@@ -122,6 +126,7 @@ def test_a_lot_that_is_done_without_its_commits_is_noticed(monkeypatch: pytest.M
 # -- requests
 
 
+@pytest.mark.slow
 def test_a_reply_that_goes_to_another_request_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """One desk asks for several things, one after the other: a late reply ends the next one's waiting."""
     take = Requests.take
@@ -139,6 +144,7 @@ def test_a_reply_that_goes_to_another_request_is_noticed(monkeypatch: pytest.Mon
     assert is_noticed({"replies hold"}, "requests", replies_slowly)
 
 
+@pytest.mark.slow
 def test_a_late_reply_that_is_not_counted_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     take = Requests.take
 

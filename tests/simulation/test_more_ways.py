@@ -51,6 +51,7 @@ def test_a_duplicate_for_which_no_store_is_asked_is_noticed(monkeypatch: pytest.
     assert is_noticed({"once holds"}, "once")
 
 
+@pytest.mark.slow
 def test_a_store_that_forgets_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MemoryKeys, "has", forgetful)
     assert is_noticed({"once holds"}, "once", has_keys_in_memory)
@@ -59,6 +60,7 @@ def test_a_store_that_forgets_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 # -- results
 
 
+@pytest.mark.slow
 def test_a_dead_letter_that_is_only_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def forgetful(outcome: Outcome, attempt: int, max_retries: int) -> Settle | SendBack:
         if isinstance(outcome, DeadLetter):

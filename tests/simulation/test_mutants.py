@@ -22,10 +22,19 @@ from framework.wire.command import RemotingCommand
 HOME = Path(framework.__file__).parent
 SEEDS, MOST = range(2_000), 40
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
-by_seeds = [mutant for mutant in MUTANTS if mutant.caught_by]
+DEEP = {
+    "a broker that was restarted takes nobody off the list", "a parked message is sent again",
+    "what is due sooner moves the timer",
+}  # fmt: skip
+"""Seconds of seeds until one of them is noticed."""
+by_seeds = [
+    pytest.param(mutant, id=mutant.safeguard, marks=[pytest.mark.slow] if mutant.safeguard in DEEP else [])
+    for mutant in MUTANTS
+    if mutant.caught_by
+]
 
 
-@pytest.mark.parametrize("mutant", by_seeds, ids=[mutant.safeguard for mutant in by_seeds])
+@pytest.mark.parametrize("mutant", by_seeds)
 def test_random_seeds_catch_it(mutant: Mutant) -> None:
     assert hunt(mutant, SEEDS, most=MOST) is not None, f"{mutant.safeguard}: {mutant.without}, and nobody noticed"
 

@@ -42,6 +42,7 @@ def test_its_story_finds_it(mistake: Mistake) -> None:
     assert FOUND == told.returncode, f"{mistake.effect}, and nobody noticed\n{told.stdout[-2000:]}{told.stderr}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", forced, ids=[each.name for each in forced])
 def test_a_few_seeds_with_its_faults_find_it(mistake: Mistake) -> None:
     assert found_by_seeds(mistake, MOST_FORCED, is_forced=True), mistake.effect

@@ -67,6 +67,7 @@ def test_a_group_is_switched_while_it_runs() -> None:
 # -- the box
 
 
+@pytest.mark.slow
 def test_an_acknowledgement_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The box says yes, and keeps one message in three as held."""
     meant = rc_200151_batch_ack._messages  # the mistake is made from outside
@@ -76,6 +77,7 @@ def test_an_acknowledgement_that_is_forgotten_is_noticed(monkeypatch: pytest.Mon
     assert is_noticed({ACKED}, "pop")
 
 
+@pytest.mark.slow
 def test_an_acknowledgement_that_takes_a_neighbour_along_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     meant = rc_200151_batch_ack._messages  # the mistake is made from outside
 
@@ -156,6 +158,7 @@ def test_two_holders_at_once_are_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 # -- the member
 
 
+@pytest.mark.slow
 def test_a_renewal_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(held: Held[Receipt], now_ms: int, period_ms: int) -> list[Entry[Receipt]]:
         return []
@@ -164,6 +167,7 @@ def test_a_renewal_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch)
     assert is_noticed({CALM}, "pop", is_calm)
 
 
+@pytest.mark.slow
 def test_an_acknowledgement_that_is_not_sent_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def kept(popper: Popper, receipts: object) -> None:
         return None
@@ -172,6 +176,7 @@ def test_an_acknowledgement_that_is_not_sent_is_noticed(monkeypatch: pytest.Monk
     assert is_noticed({CALM}, "pop", is_calm)
 
 
+@pytest.mark.slow
 def test_a_dead_letter_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(copies: PopCopies, *args: object, **named: object) -> None:
         return None

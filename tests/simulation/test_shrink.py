@@ -31,6 +31,7 @@ def mutant_named(safeguard: str) -> Mutant:
     return next(mutant for mutant in MUTANTS if mutant.safeguard == safeguard)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("safeguard", "faults_most"), [("a commit reaches the disk", 2), ("commits stop at the first gap", 1)]
 )

@@ -147,6 +147,7 @@ def test_a_timer_that_is_not_cancelled_is_found(monkeypatch: pytest.MonkeyPatch)
     assert "timer StuckWatch._look" in told
 
 
+@pytest.mark.slow
 def test_a_timer_for_messages_that_are_gone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BatchCrew, "left", lambda self: None)
     told = found("nothing is left behind", lambda plan: any(load.linger == "1s" for load in plan.workload.groups))
@@ -210,6 +211,7 @@ def test_rows_that_stay_under_way_are_found_by_seeds(monkeypatch: pytest.MonkeyP
     assert "SavedTable._in_flight, and nothing was owed since" in found("nothing piles up", most=10)
 
 
+@pytest.mark.slow
 def test_an_entry_a_pull_that_nobody_drops_is_found_by_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     goes_on = Node.goes_on
 
