@@ -1,4 +1,4 @@
-"""A fixture for conftests: logging after each test as it was before."""
+"""A fixture for conftests: logging after each test as it was before. And a traceback in a test's log: plain."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import pytest
 import structlog
 
 from framework.runtime.logs.bridge import unroute
+
+# As shipped, structlog draws one with rich, colours, locals and all: up to a second of the processor's time each.
+structlog.get_config()["processors"][-1].exception_formatter = structlog.dev.plain_traceback
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,7 @@ class Event:
     fields: dict[str, None] = field(default_factory=dict)
 
 
+@functools.cache
 def events() -> dict[str, dict[str, Event]]:
     """Of each room and plugin, by the event's name."""
     found: dict[str, dict[str, Event]] = {}

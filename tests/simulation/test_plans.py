@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -12,32 +13,36 @@ from framework.testing.swarm.facts import Fault, Started
 from framework.testing.swarm.faults.kinds import ALL_KINDS, NAMES, kind_named
 from framework.testing.swarm.history import History
 from framework.testing.swarm.plans import matrix
-from framework.testing.swarm.plans.plan import WIDE_KINDS, clashes, draw
+from framework.testing.swarm.plans.plan import WIDE_KINDS, Plan, clashes, draw
 from framework.testing.swarm.plans.turns import FAULTS_EACH, WAYS_EACH, Shape, shape_of, turn_of
 from framework.testing.swarm.plans.ways import WAYS, ways_of
 from framework.testing.swarm.workload import GroupLoad, Workload
 
-PLANS = [draw(seed) for seed in range(700_000, 701_000)]
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
 
+@cache
+def a_thousand() -> list[Plan]:
+    return [draw(seed) for seed in range(700_000, 701_000)]
+
+
 def test_every_fifth_seed_is_calm_and_others_draw_a_few_kinds() -> None:
-    assert all(plan.is_calm == (plan.seed % 5 == 4) for plan in PLANS)
-    assert all({kind.name for kind in plan.kinds} <= {"leave", "unsubscribe"} for plan in PLANS if plan.is_calm)
-    assert {1, *WIDE_KINDS} == {len(plan.kinds) for plan in PLANS if not plan.is_calm}
-    assert {"fifo", "shuffle", "pct"} == {plan.policy for plan in PLANS}
+    assert all(plan.is_calm == (plan.seed % 5 == 4) for plan in a_thousand())
+    assert all({kind.name for kind in plan.kinds} <= {"leave", "unsubscribe"} for plan in a_thousand() if plan.is_calm)
+    assert {1, *WIDE_KINDS} == {len(plan.kinds) for plan in a_thousand() if not plan.is_calm}
+    assert {"fifo", "shuffle", "pct"} == {plan.policy for plan in a_thousand()}
 
 
 def test_some_plans_look_long_at_one_pair_and_others_mix() -> None:
-    narrow = [plan for plan in PLANS if plan.workload.messages >= 300]
+    narrow = [plan for plan in a_thousand() if plan.workload.messages >= 300]
     assert 150 == len(narrow)
     assert all(1 == len(plan.kinds) and 1 == len(plan.workload.groups) for plan in narrow)
-    assert 200 <= sum(len(plan.kinds) > 2 and len(plan.workload.ways) > 1 for plan in PLANS)
+    assert 200 <= sum(len(plan.kinds) > 2 and len(plan.workload.ways) > 1 for plan in a_thousand())
 
 
 def test_a_seed_alone_tells_its_plan() -> None:
-    assert draw(700_003) == PLANS[3]
-    assert draw(700_004) == PLANS[4]
+    assert draw(700_003) == a_thousand()[3]
+    assert draw(700_004) == a_thousand()[4]
 
 
 @pytest.mark.parametrize("shape", ["wide", "narrow", "calm"])
@@ -60,7 +65,7 @@ def test_a_cycle_of_turns_begins_once_with_each_way_and_each_fault(shape: Shape)
 def test_each_pair_that_makes_sense_is_drawn_often_enough() -> None:
     """A fault that finds nobody to strike, or a group that is not at work yet, leaves room for a few more."""
     drawn = Counter[tuple[str, str]]()
-    for plan in PLANS:
+    for plan in a_thousand():
         gone = {way for load in plan.workload.groups for way in ways_of(plan.workload, load)}
         drawn.update((way, kind.name) for way in gone for kind in plan.kinds)
     often = sorted(drawn[way, kind] for way in WAYS for kind in NAMES if kind not in WAYS[way].shuns)
@@ -70,7 +75,7 @@ def test_each_pair_that_makes_sense_is_drawn_often_enough() -> None:
 
 
 def test_what_makes_no_sense_together_is_not_drawn_and_has_a_reason() -> None:
-    for plan in PLANS:
+    for plan in a_thousand():
         assert [] == list(clashes(plan.workload.ways, plan.kinds)), f"seed {plan.seed}"
     for way in WAYS.values():
         assert way.shuns.keys() <= set(NAMES)
@@ -78,14 +83,14 @@ def test_what_makes_no_sense_together_is_not_drawn_and_has_a_reason() -> None:
 
 
 def test_a_calm_plan_goes_no_way_that_a_calm_run_cannot_keep_its_promises_with() -> None:
-    calm = [plan for plan in PLANS if plan.is_calm]
+    calm = [plan for plan in a_thousand() if plan.is_calm]
     assert all(WAYS[way].in_calm for plan in calm for way in plan.workload.ways)
     assert not WAYS["slow-handlers"].in_calm
     assert "slow-handlers" in draw(4, ways=["slow-handlers"]).workload.ways, "it can be forced"
 
 
 def test_what_a_kind_of_fault_needs_is_there() -> None:
-    for plan in PLANS:
+    for plan in a_thousand():
         gone = {way for load in plan.workload.groups for way in ways_of(plan.workload, load)}
         assert {kind.needs for kind in plan.kinds if kind.needs} <= gone
     assert {kind.needs for kind in ALL_KINDS if kind.needs} <= set(WAYS)

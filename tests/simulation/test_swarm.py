@@ -38,8 +38,9 @@ def test_the_number_of_processes_changes_nothing() -> None:
     assert alone.fired == together.fired
 
 
-def test_seeds_that_once_failed_hold() -> None:
-    for verdict in run_all(kept_runs(ROOT / KEPT_SEEDS)):
+@pytest.mark.parametrize("part", range(PARTS))
+def test_seeds_that_once_failed_hold(part: int) -> None:
+    for verdict in run_all(kept_runs(ROOT / KEPT_SEEDS)[part::PARTS]):
         assert verdict.is_ok, verdict.violations
 
 
