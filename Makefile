@@ -15,6 +15,8 @@ BASE ?= 0
 GATE_BASE := 34000000
 JOBS ?= 2
 export JOBS
+# Where it is set, each of the hundreds of processes that tests start would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Mistakes put in by machine: how many, drawn by what (the day), in which room alone.
 MUTANTS ?= 200
 ROOM ?=

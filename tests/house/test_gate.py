@@ -38,6 +38,18 @@ def test_fails(number):
     assert number < 0
 """
 
+GROUP = """
+import os
+import pathlib
+import pytest
+
+@pytest.mark.xdist_group("one")
+@pytest.mark.parametrize("number", range(6))
+def test_notes_who_runs_it(number):
+    with pathlib.Path(__file__).with_name("by").open("a") as file:
+        file.write(f"{os.getpid()} ")
+"""
+
 
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
@@ -51,6 +63,12 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(module, "NOTES", tmp_path / "notes")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     return module
+
+
+def test_what_needs_a_cluster_is_where_its_stage_looks() -> None:
+    tests = [path for folder in ("tests", "plugins", "example_app") for path in (ROOT / folder).rglob("test_*.py")]
+    elsewhere = [path for path in tests if ROOT / "tests/interop" not in path.parents and path != Path(__file__)]
+    assert [] == [str(path) for path in elsewhere if "mark.interop" in path.read_text(encoding="utf-8")]
 
 
 def suite(gate: ModuleType, folder: Path, source: str, *options: str) -> Any:
@@ -93,6 +111,13 @@ def test_three_of_three_fail_the_stage(gate: ModuleType, tmp_path: Path, options
     (line,) = stage.lines["failed"]
     assert line.startswith("test_it.py::test_stumbles: test_it.py:10: AssertionError: run 0 of it")
     assert 3 == len((tmp_path / "suite" / "runs").read_text())
+
+
+def test_a_group_is_run_by_one_process(gate: ModuleType, tmp_path: Path) -> None:
+    """What its tests share is started once. A pytest too new for pytest-xdist spreads them without a word."""
+    stage = suite(gate, tmp_path, GROUP, "-n", "2", "--dist", "loadgroup")
+    assert {} == stage.lines
+    assert 1 == len(set((tmp_path / "suite" / "by").read_text().split()))
 
 
 def test_a_file_that_cannot_be_read_has_one_chance(gate: ModuleType, tmp_path: Path) -> None:
@@ -153,7 +178,7 @@ def test_the_end_is_forty_lines_at_most(gate: ModuleType) -> None:
 
 def test_a_stage_that_is_not_there_is_refused(gate: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     assert 2 == gate.main(["tets"])
-    assert "no stage ['tets']; there are setup, browser" in capsys.readouterr().err
+    assert "no stage ['tets']; there are setup, java" in capsys.readouterr().err
 
 
 def test_what_installs_is_tried_three_times_and_named(
@@ -162,8 +187,9 @@ def test_what_installs_is_tried_three_times_and_named(
     monkeypatch.setattr(gate, "INSTALLING_PAUSE_S", 0)
     tried = tmp_path / "tried"
     stage = gate.Stage("java")
-    gate.installing("sh", "-c", f"echo x >> {tried}; echo 'error: no jars today'; exit 3")(stage, [])
-    assert ["java: could not be installed: error: no jars today"] == stage.lines["failed"]
+    fails = ("sh", "-c", f"echo x >> {tried}; echo 'error: no jars today'; exit 3")
+    gate.installing(jars=fails, browser=("true",))(stage, [])
+    assert ["jars: could not be installed: error: no jars today"] == stage.lines["failed"]
     assert 3 == len(tried.read_text().split())
 
 
