@@ -180,6 +180,8 @@ class ConsumerGroup:
         for pull in self.owned.values():
             pull.quiet.ring()  # those that are being left already have no more time than this
         staying = [pull for pull in self.owned.values() if pull.flow.state is not QueueState.RETIRING]
+        for pull in staying:
+            self._begin_leaving(pull)  # now: before its task begins, whoever else leaves a queue would leave it, too
         for task in [self._tree.start(self._leave(pull, deadline), name=f"leave {pull.queue}") for pull in staying]:
             await task
         while self.owned:  # taken away by a rebalance just before, and still being left
@@ -297,8 +299,6 @@ class ConsumerGroup:
         self._tasks.pop(pull.queue).cancel()
 
     async def _leave(self, pull: PullLoop, deadline: float) -> None:
-        if pull.flow.state is not QueueState.RETIRING:
-            self._begin_leaving(pull)
         await self._leaving.finish(pull, deadline)
         if (holding := self._holding.pop(pull.queue, None)) is not None:
             holding.cancel()
