@@ -16,6 +16,7 @@ import structlog
 from framework import marks
 from framework.client.calls import BrokerCalls
 from framework.client.fences import Fences
+from framework.client.first_commits import FirstCommits
 from framework.client.routes import RouteTable
 from framework.core.rolls import Roll
 from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused
@@ -45,8 +46,8 @@ _COMMIT = int(RequestCode.UPDATE_CONSUMER_OFFSET)
 class Brokers:
     """The brokers of one cluster, by the queues they hold."""
 
-    def __init__(self, pool: Pool, routes: RouteTable, calls: BrokerCalls, fences: Fences) -> None:
-        self._pool, self._routes, self._calls, self._fences = pool, routes, calls, fences
+    def __init__(self, pool: Pool, routes: RouteTable, calls: BrokerCalls, fences: Fences, first: FirstCommits) -> None:
+        self._pool, self._routes, self._calls, self._fences, self._first = pool, routes, calls, fences, first
         self._commits: dict[tuple[str, MessageQueue], CommitTemplate] = {}
         self.on_unlisted: Callable[[str], None] | None = None
         """Told the address of a broker that lists a group's members without the one that asks."""
@@ -61,6 +62,8 @@ class Brokers:
         if offset == 0 and answer.version < NOT_FOUND_VERSION and not await self._is_stored(group, queue):
             marks.sometimes("a broker answered 0 for a group that it has never seen")
             return None
+        if offset is not None:
+            self._first.note(group, queue)
         return offset
 
     async def _is_stored(self, group: str, queue: MessageQueue) -> bool:
@@ -73,12 +76,14 @@ class Brokers:
         """Store the group's offset and wait until the broker confirms it. Superseded where a fence was in the way."""
         # Where nobody reads the pulls' connection the answer would not be seen; no pull is on its way then either.
         purpose: Purpose = "requests" if self._pool.pulls_paused else "pulls"
-        epoch = self._fences.epoch(group, queue)
-        storing = exchanges.commit(group, queue, offset, epoch)
-        answer = await self._calls.answer(queue, storing.request(), purpose)
-        if epoch is not None:
-            self._fences.of(group, queue).passed(answer, epoch, queue)
-        storing.result(answer, queue.broker)
+        async with self._first.in_turn(group, queue):
+            epoch = self._fences.epoch(group, queue)
+            storing = exchanges.commit(group, queue, offset, epoch)
+            answer = await self._calls.answer(queue, storing.request(), purpose)
+            if epoch is not None:
+                self._fences.of(group, queue).passed(answer, epoch, queue)
+            storing.result(answer, queue.broker)
+            self._first.note(group, queue)
 
     async def commit_one_way(
         self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
@@ -86,25 +91,32 @@ class Brokers:
         """Store the group's offset without an answer: BrokerUnreachable where it could not even be sent.
 
         On the connection of the pulls, which carry offsets as well: on another it could overtake an older one. The
-        offset is asked for when there is a connection, and answered; None where there is none to store any more.
+        offset is asked for when there is a connection, and answered; None where there is none to store any more, or
+        where the first one of its topic is under way.
         """
         address = self._routes.find(queue.broker, MASTER) or await self._routes.master_of(queue)
         channel = self._pool.open_channel(address, "pulls") or await self._pool.channel(address, "pulls")
         await marks.stretched("a one-way commit has its connection")
         offset = committable()
+        is_first = not self._first.is_kept(group, queue)
+        if is_first and self._first.is_under_way(group, queue):
+            return None
         if offset is not None and not marks.rarely("a one-way commit is lost"):
             epoch = self._fences.epoch(group, queue)
-            if epoch is None and not channel.signs:
+            if epoch is None and not channel.signs and not is_first:
                 # At once: a confirmed commit of the same turn has a connection of its own, and would be overtaken.
                 commit = Ready(_COMMIT, partial(self._commit_of(group, queue).frame, offset=offset))
                 channel.send(commit, at_once=True)
                 return offset
             request = exchanges.commit(group, queue, offset, epoch).request()
-            if epoch is None or self._pool.pulls_paused:
+            if self._pool.pulls_paused or (epoch is None and not is_first):
                 channel.send(request)
-            else:
+                return offset
+            answer = channel.request_now(request, timeout_ms=self._calls.timeout_ms)
+            if is_first:
+                self._first.watch(group, queue, answer)
+            if epoch is not None:
                 # Whoever is refused has lost the queue without hearing of it, and would never commit anything again.
-                answer = channel.request_now(request, timeout_ms=self._calls.timeout_ms)
                 self._fences.of(group, queue).watch(answer, epoch, queue, offset)
         return offset
 

@@ -13,6 +13,7 @@ from framework.client.dialogue.introductions import Introductions
 from framework.client.dialogue.replies import Replies
 from framework.client.dialogue.requests import Requests
 from framework.client.fences import Fences
+from framework.client.first_commits import FirstCommits
 from framework.client.inquiries import Inquiries
 from framework.client.name_server import NameServer
 from framework.client.options import ClusterOptions
@@ -70,7 +71,8 @@ class Cluster:
         self.inquiries = Inquiries(self.pool, self.routes)
         self.fences = Fences()
         self.calls = BrokerCalls(self.pool, self.routes, timeout_ms=options.request_timeout_ms)
-        self.brokers = Brokers(self.pool, self.routes, self.calls, self.fences)
+        self.first_commits = FirstCommits()
+        self.brokers = Brokers(self.pool, self.routes, self.calls, self.fences, self.first_commits)
         self.asked_modes = AskedModes(self.calls, self.routes)
         self.retry_rooms = RetryRooms(self.pool, self.routes, timeout_ms=options.request_timeout_ms)
         self.retry_copies = RetryCopies(self.calls, self.routes, self.retry_rooms)
@@ -82,13 +84,15 @@ class Cluster:
             RequestCode.CHECK_TRANSACTION_STATE: self.checks.take,
             RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self.requests.take,
         }
-        self.peeks = Peeks(self.pool, self.routes, self.fences, timeout_ms=options.request_timeout_ms)
+        self.peeks = Peeks(
+            self.pool, self.routes, self.fences, self.first_commits, timeout_ms=options.request_timeout_ms
+        )
 
     def puller(
         self, group: str, subscription: Subscription, queue: MessageQueue, *, batch: int = limits.PULL_BATCH
     ) -> Puller:
         """The pulls of one queue."""
-        return Puller(self.pool, self.routes, group, subscription, queue, batch=batch)
+        return Puller(self.pool, self.routes, group, subscription, queue, self.first_commits, batch=batch)
 
     def popper(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from framework.client.fences import Fences
+from framework.client.first_commits import FirstCommits
 from framework.client.routes import RouteTable
 from framework.errors import Refused
 from framework.model.message import Message
@@ -23,8 +24,9 @@ _NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 class Peeks:
     """Asks masters alone: a replica may be behind."""
 
-    def __init__(self, pool: Pool, routes: RouteTable, fences: Fences, *, timeout_ms: int) -> None:
-        self._pool, self._routes, self._fences, self._timeout_ms = pool, routes, fences, timeout_ms
+    def __init__(self, pool: Pool, routes: RouteTable, fences: Fences, first: FirstCommits, *, timeout_ms: int) -> None:
+        self._pool, self._routes, self._fences, self._first = pool, routes, fences, first
+        self._timeout_ms = timeout_ms
 
     async def peek(self, group: str, queue: MessageQueue, offset: int, count: int) -> list[Message]:
         """What is at `offset` and behind it; nothing where that is not there (any more), or not yet.
@@ -73,13 +75,15 @@ class Peeks:
         """
         address = await self._routes.master_of(queue)
         channel = await self._pool.channel(address, "requests" if self._pool.pulls_paused else "pulls")
-        offset = committable()
-        if offset is None:
-            return None
-        epoch = self._fences.epoch(group, queue)
-        storing = exchanges.commit(group, queue, offset, epoch)
-        answer = await channel.request_now(storing.request(), timeout_ms=self._timeout_ms)
-        if epoch is not None:
-            self._fences.of(group, queue).passed(answer, epoch, queue)
-        storing.result(answer, queue.broker)
+        async with self._first.in_turn(group, queue):
+            offset = committable()
+            if offset is None:
+                return None
+            epoch = self._fences.epoch(group, queue)
+            storing = exchanges.commit(group, queue, offset, epoch)
+            answer = await channel.request_now(storing.request(), timeout_ms=self._timeout_ms)
+            if epoch is not None:
+                self._fences.of(group, queue).passed(answer, epoch, queue)
+            storing.result(answer, queue.broker)
+            self._first.note(group, queue)
         return offset

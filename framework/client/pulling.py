@@ -13,6 +13,7 @@ from dataclasses import replace
 import structlog
 
 from framework import marks
+from framework.client.first_commits import FirstCommits
 from framework.client.routes import RouteTable
 from framework.core import limits
 from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, RecordDamaged, is_said
@@ -57,10 +58,11 @@ class Puller:
         group: str,
         subscription: Subscription,
         queue: MessageQueue,
+        first: FirstCommits,
         *,
         batch: int = limits.PULL_BATCH,
     ) -> None:
-        self._pool, self._routes, self._queue = pool, routes, queue
+        self._pool, self._routes, self._queue, self._first = pool, routes, queue, first
         self._tags = frozenset(subscription.tags)
         self._group, self._batch = group, batch
         self._broker_id = MASTER
@@ -90,8 +92,8 @@ class Puller:
         """What is at `offset`; held by the broker for 15 s while there is nothing. Only cancellation is raised.
 
         `alone` asks for one record, where an answer with more of them was damaged. What `committable` answers above 0
-        is stored by the way, on a master. It is asked when the frame is written: an offset read before a connection was
-        made again would follow newer ones that were sent meanwhile.
+        is stored by the way, on a master that has confirmed one. It is asked when the frame is written: an offset read
+        before a connection was made again would follow newer ones that were sent meanwhile.
         """
         try:
             count = 1 if alone else self._batch
@@ -117,7 +119,8 @@ class Puller:
         template = self._templates.get(count)
         if template is None:
             template = self._templates[count] = PullTemplate(replace(self._request, max_msg_nums=count))
-        commit = committable() if self._broker_id == MASTER else 0
+        is_told = self._broker_id == MASTER and self._first.is_kept(self._group, self._queue)
+        commit = committable() if is_told else 0
         if channel.signs:
             return await channel.request_now(
                 template.command(offset, commit if commit > 0 else None), timeout_ms=limits.PULL_TIMEOUT_MS

@@ -34,6 +34,7 @@ AT_ONCE_MS = 500  # brokers without long polls hold for a second: who answers so
 # Offsets
 STANDSTILL_MS = 60_000  # twice what a pull may take to be answered: who moved nothing for so long has stopped
 FLUSH_MS = 1_000  # Java flushes each 5 s; a crash repeats what was not flushed
+PUT_OFF_MS = 100  # an offset that waits for the first one of its topic to be confirmed is told after this
 RETELL_MS = 30_000  # an offset that a former owner moved back late, or a broker lost, is told again after this
 
 # Progress above a gap

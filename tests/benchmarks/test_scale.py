@@ -55,7 +55,8 @@ def test_thirty_members_rest_after_whatever_happens_to_them() -> None:
     assert all((rest_s[name] or 0.0) <= LEAVE_REST_S for name in (LEAVE, ROLLING, STORM)), rest_s
     # Members hear of a broker's end at once or with the next route, each 30 s.
     assert all((rest_s[name] or 0.0) <= 35.0 for name in (LOST, BACK)), rest_s
-    assert all(figures.group_peak <= ASKED_MAX + 1 for figures in found.values()), found
+    # The heartbeat of each 30 s, and what one more question about a restarted member costs, fall into the same second.
+    assert all(figures.group_peak <= ASKED_MAX + 2 for figures in found.values()), found
 
 
 @pytest.mark.slow

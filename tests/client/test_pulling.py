@@ -55,6 +55,7 @@ def pulled(
     async def story() -> tuple[PullResult, RemotingCommand]:
         cluster = ScriptedCluster(**options)
         cluster.scripts[A] = lambda _: reply
+        cluster.client.first_commits.note("billing", QUEUE)
         puller = cluster.client.puller("billing", subscription, QUEUE)
         result = await puller.pull(offset, lambda: commit)
         await cluster.client.close()
@@ -346,6 +347,7 @@ def test_the_suggested_replica_is_asked_next_and_never_told_an_offset() -> None:
         cluster = ScriptedCluster()
         cluster.routes["orders"] = route_of({"a": {0: A, 1: B}})
         cluster.both(lambda _: answer(19, following=5, suggestWhichBrokerId=1))
+        cluster.client.first_commits.note("billing", QUEUE)
         puller = cluster.client.puller("billing", EVERYTHING, QUEUE)
         await puller.pull(5, lambda: 3)
         await puller.pull(5, lambda: 3)

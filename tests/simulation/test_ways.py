@@ -10,6 +10,7 @@ from itertools import count, islice
 
 import pytest
 
+from framework.client.first_commits import FirstCommits
 from framework.core import order_batch
 from framework.core.order_batch import BatchEnds
 from framework.core.results import explicit
@@ -103,6 +104,7 @@ def test_a_batch_that_goes_on_behind_its_failed_message_is_noticed(monkeypatch: 
 
 def test_offsets_of_a_broadcasting_group_that_are_told_a_broker_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kind, "WithoutOffsets", lambda pulls: pulls)
+    monkeypatch.setattr(FirstCommits, "is_kept", lambda *_: True)  # as where the group was no broadcasting one before
     assert {"everybody is told"} & broken_truths("broadcasting")
 
 

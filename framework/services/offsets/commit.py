@@ -57,14 +57,17 @@ class CommitLoop:
     async def run(self) -> None:
         rounds, flush_ms = 0, marks.limit("flush period", limits.FLUSH_MS)
         retell = marks.limit("offsets told again", limits.RETELL_MS) // flush_ms
+        pause_ms = flush_ms
         while True:
-            await asyncio.sleep(flush_ms / 1000)
+            await asyncio.sleep(pause_ms / 1000)
             self.gather()
             rounds += 1
             if rounds % retell == 0 and self._others_commit:
                 self._say_again()
+            pause_ms = flush_ms
             for queue, offset in self._offsets.dirty():
-                await self._tell(queue, offset)
+                if not await self._tell(queue, offset):
+                    pause_ms = min(flush_ms, limits.PUT_OFF_MS)
             self._pass_on()
 
     def _pass_on(self) -> None:
@@ -102,7 +105,8 @@ class CommitLoop:
                 if pull.flow.state is not QueueState.RETIRING:
                     self._offsets.mark_unsent(pull.queue)
 
-    async def _tell(self, queue: MessageQueue, offset: int) -> None:
+    async def _tell(self, queue: MessageQueue, offset: int) -> bool:
+        """Whether it need not be told again soon: not while the first offset of its topic is under way."""
         try:
             # Asked for when it is sent: while others were told, or a connection was made again, this one may have moved
             # on, or have left with a confirmed offset that an older one must not follow.
@@ -112,10 +116,12 @@ class CommitLoop:
                 self._unreachable.add(queue.broker)
                 told = log.debug if is_said(error) else log.warning
                 told("commit failed", group=self._group, queue=str(queue), offset=offset, reason=str(error))
-            return
+            return True
         self._unreachable.discard(queue.broker)
-        if sent is not None:
-            self._offsets.mark_sent(queue, sent)
+        if sent is None:
+            return self._offsets.committable(queue) is None
+        self._offsets.mark_sent(queue, sent)
+        return True
 
     async def store(self, queue: MessageQueue, offset: int) -> None:
         """Have the broker hold exactly this offset, also one that lies further back. The next flush sends it where that

@@ -31,6 +31,7 @@ class Brokers:
     one_way: list[tuple[str, int]] = field(default_factory=list)
     answered: list[tuple[str, int]] = field(default_factory=list)
     stall: asyncio.Event | None = None
+    put_off: bool = False
 
     async def commit_one_way(
         self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
@@ -38,7 +39,7 @@ class Brokers:
         assert "billing" == group
         if queue.broker in self.failing:
             raise self.failing[queue.broker]
-        offset = committable()
+        offset = None if self.put_off else committable()
         if offset:
             self.one_way.append((str(queue), offset))
         if self.stall is not None:
@@ -81,6 +82,23 @@ def test_only_what_is_dirty_is_sent_each_second_and_once() -> None:
 
     expected = [("orders@broker-a:3", 60), ("orders@broker-a:3", 61), ("orders@broker-b:0", 70)]
     assert expected == play(story)
+
+
+def test_what_the_client_puts_off_is_told_as_soon_as_it_may_be() -> None:
+    async def story() -> None:
+        brokers, table = Brokers(put_off=True), table_of(QUEUE)
+        task = start(CommitLoop("billing", brokers, table, nobody).run())
+        table.advance(QUEUE, 60)
+        await asyncio.sleep(1.35)
+        brokers.put_off = False
+        await asyncio.sleep(0.1)
+        assert [("orders@broker-a:3", 60)] == brokers.one_way
+        table.advance(QUEUE, 61)
+        await asyncio.sleep(0.5)
+        assert [("orders@broker-a:3", 60)] == brokers.one_way, "once a second again"
+        await end(task)
+
+    play(story)
 
 
 def test_an_offset_that_moved_inside_a_chunk_at_work_is_sent_too() -> None:
