@@ -157,8 +157,8 @@ def broken(kind: str, code: int | None, command: str) -> Iterator[str]:
 
 
 def end(running: subprocess.Popen[bytes]) -> None:
-    """Its whole group, politely and then not."""
-    for how in (signal.SIGTERM, signal.SIGKILL):
+    """Its whole group, politely and then not: pytest tears down what its tests began only where it is interrupted."""
+    for how in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(running.pid, how)
         with suppress(subprocess.TimeoutExpired):
