@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from framework import Message, Producer, SyncProducer
-from framework.net.control.asking import ask_all
+from framework.net.control.asking import Answer, ask_all
 from tests.cli.processes import PATIENCE_S, Command, command
 from tests.patience import wait_until
 
@@ -42,6 +43,7 @@ async def ship(order: Message) -> None:
 @consumer("parcels", "tracking", orderly=True)
 async def track(parcel: Message) -> None: ...
 """
+CONSUMED = {("billing", "orders"), ("shipping", "orders"), ("tracking", "parcels")}
 HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>{{7*7}}\u202e\x00\x1b[31m'
 
 
@@ -85,7 +87,7 @@ async def _send(name_server: str) -> None:
 
 
 def send_first(name_server: str) -> None:
-    """Topics of a real cluster are there when something was sent to them."""
+    """Topics are there when something was sent to them."""
     with SyncProducer(name_servers=[name_server]) as producer:
         for topic in ("orders", "parcels"):
             producer.send(Message(topic, b"first"))
@@ -102,14 +104,22 @@ def dashboard_of(process: Command) -> tuple[str, str]:
     return ready["url"], ready["token"]
 
 
-def _wait_until_ready(folder: Path, count: int) -> None:
-    def are_ready() -> bool:
-        paths = dict(enumerate(folder.glob("*.sock")))
-        answers = ask_all(paths, {"ask": "health", "ready": True}, 6.0).values()
-        ready = [each for each in answers if not isinstance(each, Exception) and each.get("reasons") == []]
-        return count == len(ready)
+def _wait_until_shared(folder: Path, count: int) -> None:
+    """Each has queues of each topic, and none has two owners: what moves later is handled by both."""
 
-    wait_until(are_ready, f"{count} applications", PATIENCE_S)
+    def is_shared() -> bool:
+        answers = ask_all(dict(enumerate(folder.glob("*.sock"))), {"ask": "snapshot"}, 6.0).values()
+        members = [_owned(each) for each in answers if not isinstance(each, Exception) and "snapshot" in each]
+        owners = Counter(queue for queues in members for queue in queues)
+        shares = [{(group, queue.partition("@")[0]) for group, queue in queues} for queues in members]
+        return count == len(shares) and all(CONSUMED <= each for each in shares) and {1} == set(owners.values())
+
+    wait_until(is_shared, f"queues with each of {count} applications", PATIENCE_S)
+
+
+def _owned(answer: Answer) -> list[tuple[str, str]]:
+    groups = answer["snapshot"]["groups"]
+    return [(group["group"], queue["queue"]) for group in groups for queue in group["queues"]]
 
 
 @contextmanager
@@ -132,12 +142,11 @@ def scene(folder: Path, *options: str, retries: int = 0, name_server: str | None
             found = re.search(r"namesrv=(\S+)", stack.enter_context(broker).until("broker: ready"))
             assert found is not None
             name_server = found[1]
-        else:
-            send_first(name_server)
+        send_first(name_server)
         for _ in range(2):
             app = command("run", "--json", "--name-server", name_server, folder=folder, environment=environment)
             stack.enter_context(app)
-        _wait_until_ready(folder / "framework-app", 2)
+        _wait_until_shared(folder / "framework-app", 2)
         send(name_server)
         arguments = ("dashboard", "--listen", "127.0.0.1:0", "--json", "--name-server", name_server, *options)
         process = stack.enter_context(command(*arguments, folder=folder, environment=environment))
