@@ -56,6 +56,8 @@ from framework.settings.schema import AppSettings
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from structlog.typing import Processor
+
     from framework.runtime.observe.listener import Mounted
 
 log = structlog.get_logger()
@@ -115,6 +117,8 @@ class App:
         self._started_ms, self._started_at, self._is_started = 0, 0.0, False
         self.about: dict[str, str] = {}
         """What the control socket says of this process beside its name, for people who have several to choose from."""
+        self.log_processors: Sequence[Processor] = ()
+        """What a command has its lines pass first, also after a setting of `logging` has changed."""
         self.mounted: Mounted | None = None
         """Pages beside the metrics (`observe.dashboard`), which the commands bring."""
         self._sends = Histogram() if settings.observe.listen else None

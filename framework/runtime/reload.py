@@ -76,7 +76,7 @@ class Reload:
                 _refuse(each, self._app.settings)
             return False
         if any(change.path[0] == "logging" and change.kind is Kind.LIVE for change in differences):
-            setup.configure(self._app.settings)
+            setup.configure(self._app.settings, first=self._app.log_processors)
         for change in differences:
             if change.kind is Kind.LIVE:
                 log.info("setting changed", setting=change.name, change=str(change))

@@ -15,6 +15,8 @@ import pytest
 from tests.patience import Result, wait_until
 
 ROOT = Path(__file__).parents[2]
+STDERR = 2
+READ_BYTES = 1024 * 1024
 PATIENCE_S = 240.0
 """For an application of several processes to come up. A test's own time-out is more."""
 
@@ -64,14 +66,21 @@ class Command:
 
 
 class Errors:
-    """What the commands of a test have written to stderr so far."""
+    """What the commands of a test have written to stderr so far.
 
-    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
-        self._capfd = capfd
-        self.text = ""
+    Read from where `capfd` collects it: its own reading cuts that off, with whatever is written meanwhile.
+    """
+
+    def __init__(self, _capfd: pytest.CaptureFixture[str]) -> None:
+        self._said = b""
+
+    @property
+    def text(self) -> str:
+        return self._said.decode(errors="replace")
 
     def read(self) -> str:
-        self.text += self._capfd.readouterr().err
+        while more := os.pread(STDERR, READ_BYTES, len(self._said)):
+            self._said += more
         return self.text
 
     def until(self, running: Command, text: str, times: int = 1) -> None:

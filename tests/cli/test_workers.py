@@ -106,7 +106,7 @@ def both_at_work(folder: Path, box: str, errors: Errors, *, drain: str) -> Itera
 def test_settings_are_read_anew_by_every_worker_when_the_parent_is_told_to(
     tmp_path: Path, box: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """SIGHUP: each worker says so, whether or not something differs."""
+    """SIGHUP: each worker says so, whether or not something differs; and its lines have its number as before."""
     errors, folder = Errors(capfd), shop(tmp_path)
     with command("run", "--name-server", box, *WORKERS, folder=folder) as running:
         running.until("ready: ")  # of both: who is still coming up is not told
@@ -116,6 +116,8 @@ def test_settings_are_read_anew_by_every_worker_when_the_parent_is_told_to(
             settings.write("logging: {level: debug}\n")
         running.process.send_signal(signal.SIGHUP)
         errors.until(running, "setting changed", 2)
+        changed = [line for line in errors.read().splitlines() if "setting changed" in line]
+        assert ["worker=0", "worker=1"] == sorted(line.rpartition(" ")[2] for line in changed), changed
         assert 0 == running.end()
 
 

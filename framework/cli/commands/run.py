@@ -116,6 +116,7 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
     if app.is_alone:
         app.mounted = mounted(settings, settings.app.control)
     app.about["config"] = str(application.file.absolute()) if application.file is not None else ""
+    app.log_processors = processors
     setup.configure(settings, first=processors)  # by now the plugins have said which of their settings are secret
     if arguments.child:
         output.say(json.dumps(banner.facts(app, "configured", first_message=arguments.in_dev)))

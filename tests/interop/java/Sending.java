@@ -1,10 +1,12 @@
 import com.alibaba.fastjson2.JSONArray;
 import com.alibaba.fastjson2.JSONObject;
+import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
@@ -18,9 +20,11 @@ import org.apache.rocketmq.common.compression.CompressionType;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** Messages by DefaultMQProducer. One producer a name server, compression and user stays open for all commands. */
+/** Messages by DefaultMQProducer. The producers used last, one a name server, compression and user, stay open. */
 final class Sending {
-    private static final Map<String, DefaultMQProducer> PRODUCERS = new HashMap<>();
+    private static final int OPEN_MAX = 3;
+    private static final Map<String, DefaultMQProducer> PRODUCERS = new LinkedHashMap<>(8, 0.75f, true);
+    private static int begun;
 
     /**
      * {"names", "topic", "how": "one" | "async" | "one-way" | "ordered" | "batch", "compress": "zlib" | "lz4" | "zstd",
@@ -104,7 +108,7 @@ final class Sending {
         DefaultMQProducer producer = PRODUCERS.get(key);
         if (producer == null) {
             producer = new DefaultMQProducer("interop-producer", Credentials.hook(command));
-            producer.setInstanceName("producer-" + PRODUCERS.size());
+            producer.setInstanceName("producer-" + begun++);
             producer.setNamesrvAddr(names);
             producer.setNamespace(namespace);
             producer.setVipChannelEnabled(command.getBooleanValue("vip"));
@@ -117,10 +121,23 @@ final class Sending {
             if (over != null) {
                 producer.setCompressMsgBodyOverHowmuch(Integer.parseInt(over));
             }
+            withoutBatching(producer);
             producer.start();
             PRODUCERS.put(key, producer);
+            if (PRODUCERS.size() > OPEN_MAX) {  // the others' name servers are mostly gone, and yet asked each second
+                String eldest = PRODUCERS.keySet().iterator().next();
+                DefaultMQProducer ended = PRODUCERS.remove(eldest);
+                new Thread(ended::shutdown, "end of " + eldest).start();
+            }
         }
         return producer;
+    }
+
+    /** Two threads a producer wake up each 10 ms to look for batches to be made, also where nobody asked for any. */
+    private static void withoutBatching(DefaultMQProducer producer) throws ReflectiveOperationException {
+        Field accumulator = DefaultMQProducer.class.getDeclaredField("produceAccumulator");
+        accumulator.setAccessible(true);
+        accumulator.set(producer, null);
     }
 
     private static Message message(String topic, JSONObject given) {
