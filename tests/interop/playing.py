@@ -361,6 +361,7 @@ class Player:
 
     def _time_span(self, step: Step) -> Seen:
         topic = self._name(step.how["topic"])
+        time.sleep(0.002)  # how long something has waited is 0 in the millisecond in which it was stored
         return self._told(query.ConsumeTimeSpanRequest(topic=topic, group=self._group_of(step)))
 
     def _delete_group(self, step: Step) -> Seen:
