@@ -1,6 +1,8 @@
 # All targets are non-interactive. Results go to stdout, logs to stderr.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
+# A `make` below this one takes the same: by another path pyenv's is another interpreter, and all would be installed anew.
+export PYTHON
 VENV := .venv
 DEMO := .venv-demo
 DOCS := .venv-docs
