@@ -124,11 +124,18 @@ def test_settings_are_read_anew_by_every_worker_when_the_parent_is_told_to(
 def test_messages_that_two_workers_leave_behind_are_75_and_counted(
     tmp_path: Path, box: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with both_at_work(tmp_path, box, Errors(capfd), drain="100ms") as (running, workers):
+    errors = Errors(capfd)
+    with both_at_work(tmp_path, box, errors, drain="100ms") as (running, workers):
         assert ExitCode.ABANDONED == running.end()
     assert 2 == len(workers)
-    # The first one may be given to both, while they begin to share.
-    assert re.fullmatch("drained: handled=[12] retried=0 dead=0 left=4", running.lines[-1]), running.lines[-1]
+    # On a busy machine one may hear of its end late, and begin what the other left. The first message may be given to
+    # both, while they begin to share.
+    left = [int(count) for count in re.findall(r"app stopped .*abandoned=(\d+)", errors.read())]
+    assert 2 == len(left)
+    assert min(left) >= 2
+    assert re.fullmatch(rf"drained: handled=[12] retried=0 dead=0 left={sum(left)}", running.lines[-1]), running.lines[
+        -1
+    ]
 
 
 def test_the_second_signal_leaves_at_once(tmp_path: Path, box: str, capfd: pytest.CaptureFixture[str]) -> None:
