@@ -133,9 +133,8 @@ def test_messages_that_two_workers_leave_behind_are_75_and_counted(
     left = [int(count) for count in re.findall(r"app stopped .*abandoned=(\d+)", errors.read())]
     assert 2 == len(left)
     assert min(left) >= 2
-    assert re.fullmatch(rf"drained: handled=[12] retried=0 dead=0 left={sum(left)}", running.lines[-1]), running.lines[
-        -1
-    ]
+    last = running.lines[-1]
+    assert re.fullmatch(rf"drained: handled=[12] retried=0 dead=0 left={sum(left)}", last), last
 
 
 def test_the_second_signal_leaves_at_once(tmp_path: Path, box: str, capfd: pytest.CaptureFixture[str]) -> None:

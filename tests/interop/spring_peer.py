@@ -14,7 +14,7 @@ from tests.patience import PATIENCE_S
 
 SOURCES = Path(__file__).parent / "java_spring"
 FLAGS = (
-    *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ActiveProcessorCount=2"),  # see `java_peer.py`
     "-Drocketmq.client.rebalance.waitInterval=1000",  # 20 s as shipped: too long for tests to wait.
 )
 
