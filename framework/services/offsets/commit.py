@@ -55,14 +55,15 @@ class CommitLoop:
             offsets.keep_news()
 
     async def run(self) -> None:
-        rounds, flush_ms = 0, marks.limit("flush period", limits.FLUSH_MS)
-        retell = marks.limit("offsets told again", limits.RETELL_MS) // flush_ms
-        pause_ms = flush_ms
+        flush_ms = marks.limit("flush period", limits.FLUSH_MS)
+        retell_ms = marks.limit("offsets told again", limits.RETELL_MS)
+        pause_ms, since_ms = flush_ms, 0
         while True:
             await asyncio.sleep(pause_ms / 1000)
             self.gather()
-            rounds += 1
-            if rounds % retell == 0 and self._others_commit:
+            since_ms += pause_ms
+            if since_ms >= retell_ms and self._others_commit:
+                since_ms = 0
                 self._say_again()
             pause_ms = flush_ms
             for queue, offset in self._offsets.dirty():

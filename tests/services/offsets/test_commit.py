@@ -31,7 +31,7 @@ class Brokers:
     one_way: list[tuple[str, int]] = field(default_factory=list)
     answered: list[tuple[str, int]] = field(default_factory=list)
     stall: asyncio.Event | None = None
-    put_off: bool = False
+    put_off: set[str] = field(default_factory=set)
 
     async def commit_one_way(
         self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
@@ -39,7 +39,7 @@ class Brokers:
         assert "billing" == group
         if queue.broker in self.failing:
             raise self.failing[queue.broker]
-        offset = None if self.put_off else committable()
+        offset = None if queue.broker in self.put_off else committable()
         if offset:
             self.one_way.append((str(queue), offset))
         if self.stall is not None:
@@ -86,11 +86,11 @@ def test_only_what_is_dirty_is_sent_each_second_and_once() -> None:
 
 def test_what_the_client_puts_off_is_told_as_soon_as_it_may_be() -> None:
     async def story() -> None:
-        brokers, table = Brokers(put_off=True), table_of(QUEUE)
+        brokers, table = Brokers(put_off={QUEUE.broker}), table_of(QUEUE)
         task = start(CommitLoop("billing", brokers, table, nobody).run())
         table.advance(QUEUE, 60)
         await asyncio.sleep(1.35)
-        brokers.put_off = False
+        brokers.put_off.clear()
         await asyncio.sleep(0.1)
         assert [("orders@broker-a:3", 60)] == brokers.one_way
         table.advance(QUEUE, 61)
@@ -99,6 +99,24 @@ def test_what_the_client_puts_off_is_told_as_soon_as_it_may_be() -> None:
         await end(task)
 
     play(story)
+
+
+def test_while_something_is_put_off_the_rest_is_not_told_again_more_often() -> None:
+    """A broker that hangs leaves its first offset unanswered for as long; the others' are told again each 30 s."""
+
+    async def story() -> list[tuple[str, int]]:
+        brokers, table = Brokers(put_off={QUEUE.broker}), table_of(QUEUE, OTHER)
+        pull = object.__new__(PullLoop)
+        pull.flow, pull.queue = QueueFlow(OTHER, Budget(PLENTY), FlowLimits()), OTHER
+        task = start(CommitLoop("billing", brokers, table, lambda: [pull]).run())
+        table.advance(QUEUE, 60)
+        await asyncio.sleep(29)
+        assert [] == brokers.one_way
+        await asyncio.sleep(32)
+        await end(task)
+        return brokers.one_way
+
+    assert [("orders@broker-b:0", 50)] * 2 == play(story)
 
 
 def test_an_offset_that_moved_inside_a_chunk_at_work_is_sent_too() -> None:
