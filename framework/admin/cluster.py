@@ -16,6 +16,7 @@ from framework.core.broker_time import Reading
 from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused
 from framework.model.namespaces import unwrap, wrap
 from framework.model.queue import MessageQueue
+from framework.model.reserved import TOOLS_GROUP
 from framework.net.address import parse_address
 from framework.net.route import Route
 from framework.reading.reach import Reach
@@ -30,11 +31,6 @@ from framework.wire.requests.admin import BrokerRuntimeRequest
 from framework.wire.requests.route import ClusterInfoRequest
 
 T = TypeVar("T")
-
-GROUP = "TOOLS_CONSUMER"
-"""Named in pulls where no group is looked at. RocketMQ's own tools use it, and brokers have it: a group of another name
-would be made by the first pull.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +83,7 @@ class Admin:
         self.namespace = options.namespace
         self.settings = ReaderSettings(
             name_servers=options.name_servers,
-            group=GROUP,
+            group=TOOLS_GROUP,
             address_map=options.address_map,
             allow=options.allow,
             request_timeout_ms=options.request_timeout_ms,

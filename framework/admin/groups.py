@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from framework.admin.cluster import GROUP, Admin, BrokerPlace
+from framework.admin.cluster import Admin, BrokerPlace
 from framework.errors import (
     BrokerUnreachable,
     FrameworkError,
@@ -15,6 +15,7 @@ from framework.errors import (
 )
 from framework.mistakes import NotInCluster
 from framework.model.queue import MessageQueue
+from framework.model.reserved import TOOLS_GROUP
 from framework.wire.bodies.config import GroupConfigTable
 from framework.wire.bodies.connections import ClientConnection, ConsumerConnections
 from framework.wire.bodies.heartbeat import SubscriptionData
@@ -24,7 +25,7 @@ from framework.wire.requests.admin import AllGroupConfigsRequest, ConsumerConnec
 from framework.wire.requests.inbound import RunningInfoRequest
 
 SYSTEM_GROUPS = frozenset({
-    GROUP, "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "SELF_TEST_P_GROUP", "CID_ONS-HTTP-PROXY",
+    TOOLS_GROUP, "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "SELF_TEST_P_GROUP", "CID_ONS-HTTP-PROXY",
     "CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "__MONITOR_CONSUMER", "CLIENT_INNER_PRODUCER",
 })  # fmt: skip
 _SYSTEM_PREFIXES = ("CID_RMQ_SYS_", "CID_SYS_RMQ_")

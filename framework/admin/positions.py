@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from framework.admin.cluster import Admin
@@ -11,11 +11,11 @@ from framework.admin.groups import GroupView, reason_of, view
 from framework.errors import BrokerUnreachable, ProtocolError, Refused
 from framework.model.queue import MessageQueue
 from framework.model.reserved import retry_topic
-from framework.reading.pulls import EVERYTHING, Pulls
-from framework.wire import exchanges, stored
-from framework.wire.bodies.progress import ConsumeStats
+from framework.wire import exchanges
+from framework.wire.bodies.progress import ConsumeStats, ConsumeTimeSpan, QueueTimeSpan
 from framework.wire.exchanges import Exchange, body_of
 from framework.wire.requests.admin import ConsumeStatsRequest
+from framework.wire.requests.query import ConsumeTimeSpanRequest
 
 T = TypeVar("T")
 
@@ -85,14 +85,17 @@ def positions(
     for queue, offset in offsets.items():
         if not offset:  # brokers say 0 also where the group has stored nothing
             offsets[queue] = _answer(admin, queue, exchanges.stored_offset(group, queue), found.unknown)
-    owners, clocks = found.members.owners, dict[str, int | None]()
+    waiting = [queue for queue, end in ends.items() if end and _is_behind(offsets[queue], end)]
+    ages, owners = _ages_s(admin, group, waiting, found.unknown), found.members.owners
     for queue in sorted(ends):
         offset, end = offsets[queue], ends[queue]
-        behind_s = 0.0 if end == 0 else None
-        if end and offset is not None:
-            behind_s = 0.0 if end <= offset else _age_s(admin, group, queue, (offset, end), clocks, found.unknown)
+        behind_s = 0.0 if end == 0 or (offset is not None and end is not None and end <= offset) else ages.get(queue)
         found.rows.append(QueuePosition(queue, offset, end, behind_s, owners.get(queue)))
     return found
+
+
+def _is_behind(offset: int | None, end: int) -> bool:
+    return offset is not None and offset < end
 
 
 def _stats(group: str, topic: str) -> Exchange[ConsumeStats]:
@@ -118,32 +121,26 @@ def _answer(admin: Admin, queue: MessageQueue, exchange: Exchange[T], unknown: d
         return None
 
 
-def _age_s(
-    admin: Admin,
-    group: str,
-    queue: MessageQueue,
-    between: tuple[int, int],
-    clocks: dict[str, int | None],
-    unknown: dict[str, str],
-) -> float | None:
-    """How old the message at this offset is by its broker's clock, or the first one behind it that is still there."""
-    offset, end = between
-    # As the group itself: it exists, since it has an offset here, so that the pull makes none.
-    pulls = Pulls(admin.reach, replace(admin.settings, group=group), queue, EVERYTHING)
-    try:
-        pulled = pulls.pull(offset, offset + 1)
-        if pulled.gone is not None and pulled.min_offset < end:
-            pulled = pulls.pull(pulled.min_offset, pulled.min_offset + 1)
-        first = next(iter(stored.decode(pulled.data, queue, offset_delta=pulled.offset_delta)), None)
-        if first is None:
-            return None
-        if queue.broker not in clocks:
-            clocks[queue.broker] = admin.now_ms(queue.broker, admin.reach.address(queue.topic, queue.broker))
-    except (BrokerUnreachable, ProtocolError, Refused) as error:
-        unknown[str(queue)] = reason_of(error)
-        clocks.setdefault(queue.broker, None)
-        return None
-    finally:
-        pulls.close()
-    now_ms = clocks[queue.broker]
-    return None if now_ms is None else max(now_ms - first.stored_ms, 0) / 1000
+def _ages_s(
+    admin: Admin, group: str, queues: Iterable[MessageQueue], unknown: dict[str, str]
+) -> dict[MessageQueue, float]:
+    """How old the first message is that each of these queues has for the group, or the first one that is still there.
+
+    Asked by what a pull would tell as well: but whoever pulls as a group takes the news of its reset away from it.
+    """
+    ages: dict[MessageQueue, float] = {}
+    wanted = set(queues)
+    for topic, broker in sorted({(queue.topic, queue.broker) for queue in wanted}):
+        some = [queue for queue in wanted if (queue.topic, queue.broker) == (topic, broker)]
+        asking = Exchange(ConsumeTimeSpanRequest(topic=topic, group=group), body_of(ConsumeTimeSpan))
+        told = _answer(admin, min(some), asking, unknown)
+        for span in () if told is None else told.spans:
+            if span.queue in wanted and span.min_timestamp > 0:
+                ages[span.queue] = max(_waiting_ms(span), 0) / 1000
+    return ages
+
+
+def _waiting_ms(span: QueueTimeSpan) -> int:
+    """Where the message is gone, a broker takes -1 for the time at which it was stored: what it says is its clock."""
+    gone_ms = span.delay_ms - 1
+    return gone_ms - span.min_timestamp if gone_ms >= span.min_timestamp else span.delay_ms

@@ -21,6 +21,7 @@ from framework.model.reserved import (
     LONG_TOPIC_LENGTH_MAX,
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
+    TOOLS_GROUP,
     TOPIC_LENGTH_MAX,
     dead_letter_topic,
     is_legal,
@@ -100,6 +101,8 @@ class TopicRules:
         }
         for name, (queues, perm) in self._own.items():
             topics.load(name, Topic(name=name, read_queues=queues, write_queues=queues, perm=perm))
+        if groups.get(TOOLS_GROUP) is None:  # so that whoever looks makes none
+            groups.load(TOOLS_GROUP, StoredGroup(name=TOOLS_GROUP))
 
     def is_own(self, name: str) -> bool:
         """A topic that the broker itself made, or one that only a broker may."""

@@ -11,6 +11,10 @@ RETRY_PREFIX = "%RETRY%"
 DEAD_LETTER_PREFIX = "%DLQ%"
 PROGRESS_PREFIX = "%ACK%"
 """Of our own topics for what a group has finished above a gap; no name of RocketMQ's, but nobody else's either."""
+TOOLS_GROUP = "TOOLS_CONSUMER"
+"""Named in pulls of whoever only looks. Every broker has it; a group of another name is made by its first pull, and one
+that has members would lose the news of its reset to whoever pulls in its name.
+"""
 AUTO_CREATE_TOPIC = "TBW102"
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"  # RocketMQ's own name: the four X are part of it

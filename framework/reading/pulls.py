@@ -197,6 +197,10 @@ class Pulls:
             self._replica = MASTER
             return None
         if code == ResponseCode.PULL_OFFSET_MOVED:
+            if low <= offset <= high:
+                return (
+                    None  # it is there: the group was reset, which brokers say once, to whoever pulls next in its name
+                )
             # Below the queue's beginning: retention. At or past its end: a log that was lost, or a topic made anew.
             upto = min(following, end) if following > offset else end
             return Pulled(b"", upto, low, high, delta, (offset, upto))

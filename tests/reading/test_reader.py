@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from framework import Message
+from framework.admin import resets
+from framework.admin.cluster import Admin
 from framework.broker.intercept import Interceptor, Lost
 from framework.broker.request import Client, Request
+from framework.client.options import ClusterOptions
 from framework.errors import BrokerUnreachable, ConfigurationError, ProtocolError, Refused, Sql92Error
 from framework.model.queue import MessageQueue
 from framework.reading import Columns, Filter, OffsetsGone, Reader, ReaderSettings
@@ -231,6 +234,18 @@ def test_a_range_past_the_end_is_a_loss(box: ThreadBox, reader: Reader, topic: s
     with pytest.raises(OffsetsGone, match="offsets 5 to 8 are gone"):
         list(reader.read(queue, 3, 9))
     assert [b"m3", b"m4"] == bodies(reader.read(queue, 3, 9, fail_on_loss=False))
+
+
+def test_the_news_of_a_reset_is_no_loss(box: ThreadBox, reader: Reader, topic: str) -> None:
+    """Brokers tell it to whoever pulls next as the group, in the words in which they say that an offset is gone."""
+    queue, group = filled(box, reader, topic, 30), f"g-{topic}"
+    reader.commit(group, queue, 30)
+    with Admin(ClusterOptions(name_servers=(box.address,))) as admin:
+        assert [] == resets.apply(admin, group, [resets.QueueReset(queue, 30, 7)])
+
+    with Reader(ReaderSettings((box.address,), group=group)) as named:
+        assert 20 == len(bodies(named.read(queue, 10, 30)))
+    assert 7 == reader.committed(group, queue)
 
 
 def test_a_hole_inside_an_answer_is_a_loss(box: ThreadBox, reader: Reader, topic: str) -> None:
