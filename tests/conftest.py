@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from itertools import count
 
 import pytest
 
@@ -12,6 +13,14 @@ from tests.left_over import nothing_left_over
 from tests.restored_logs import logs_as_they_were
 
 __all__ = ["logs_as_they_were", "nothing_left_over"]
+
+_NUMBERS = count()
+
+
+@pytest.fixture(autouse=True)
+def looks_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What a command remembers of a cluster is no other test's: addresses come again, with other brokers."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / f"state-{next(_NUMBERS)}"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -5,11 +5,13 @@ What a broker could not say is named beside what the others said: a figure that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from framework.admin.memory import Memory
 from framework.client.inquiries import clock_in
 from framework.client.options import ClusterOptions
 from framework.core.broker_time import Reading
@@ -18,6 +20,7 @@ from framework.model.namespaces import unwrap, wrap
 from framework.model.queue import MessageQueue
 from framework.model.reserved import TOOLS_GROUP
 from framework.net.address import parse_address
+from framework.net.real_clock import RealClock
 from framework.net.route import Route
 from framework.reading.reach import Reach
 from framework.reading.settings import ReaderSettings
@@ -69,6 +72,15 @@ def _places(answer: RemotingCommand) -> list[BrokerPlace]:
     ]
 
 
+NAMED = "cluster.brokers names it, and no name server knows it"
+
+
+def _seen(name: str, at_ms: int) -> str:
+    at = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    gone = f"if it was taken away for good: framework-app lag --forget {name}"
+    return f"no name server knows it any more; it was there at {at} ({gone})"
+
+
 BROKERS: Exchange[list[BrokerPlace]] = Exchange(ClusterInfoRequest(), _places)
 """All brokers that a name server knows, sorted by name."""
 
@@ -79,8 +91,13 @@ class Admin:
     Names of topics and groups are the user's at both ends: the namespace is put before them here.
     """
 
-    def __init__(self, options: ClusterOptions) -> None:
+    def __init__(self, options: ClusterOptions, *, memory: Memory | None = None) -> None:
+        """`memory`: what earlier looks found; without one, what this one finds."""
         self.namespace = options.namespace
+        self.memory = memory or Memory()
+        self._expected = options.brokers
+        self._away: dict[str, str] = {}
+        """Addresses that did not answer, and why: a broker that is away is waited for once, and not for each queue."""
         self.settings = ReaderSettings(
             name_servers=options.name_servers,
             group=TOOLS_GROUP,
@@ -103,7 +120,18 @@ class Admin:
 
     def brokers(self) -> list[BrokerPlace]:
         """All brokers that the name server knows, sorted by name."""
-        return self.reach.ask_name_server(BROKERS)
+        found = self.reach.ask_name_server(BROKERS)
+        self.memory.saw((place.name for place in found), RealClock().now_ms())
+        return found
+
+    def absent(self, there: Collection[str]) -> dict[str, str]:
+        """Brokers that should be there, and are not: who says so, and the way out."""
+        named = {name: NAMED for name in self._expected if name not in there}
+        return {**{name: _seen(name, at_ms) for name, at_ms in self.memory.absent(there).items()}, **named}
+
+    def look_again(self) -> None:
+        """Who was away is asked again from now on."""
+        self._away.clear()
 
     def ask_name_servers(self, exchange: Exchange[T]) -> Answers[T]:
         """Each name server by itself, by its address as the settings have it: they do not tell each other anything."""
@@ -131,6 +159,13 @@ class Admin:
         """One broker's master. Raises BrokerUnreachable, Refused or ProtocolError."""
         if broker.master is None:
             raise BrokerUnreachable(f"broker {broker.name}: it has no master")
+        return exchange.result(self._request(broker.master, exchange.request()), broker.name)
+
+    def ask_through(self, broker: BrokerPlace, exchange: Exchange[T]) -> T:
+        """A client, which its broker asks: that no answer comes says nothing of the broker."""
+        if broker.master is None:
+            raise BrokerUnreachable(f"broker {broker.name}: it has no master")
+        self._check_not_away(broker.master)
         return exchange.result(self.reach.request(broker.master, exchange.request()), broker.name)
 
     def ask_each(self, exchange: Callable[[BrokerPlace], Exchange[T]]) -> Answers[T]:
@@ -146,7 +181,19 @@ class Admin:
     def ask_master(self, queue: MessageQueue, exchange: Exchange[T]) -> T:
         """The master of a queue, by its topic's route."""
         address = self.reach.address(queue.topic, queue.broker)
-        return exchange.result(self.reach.request(address, exchange.request()), queue.broker)
+        return exchange.result(self._request(address, exchange.request()), queue.broker)
+
+    def _request(self, address: str, request: RemotingCommand) -> RemotingCommand:
+        self._check_not_away(address)
+        try:
+            return self.reach.request(address, request)
+        except BrokerUnreachable as error:
+            self._away[address] = str(error)
+            raise
+
+    def _check_not_away(self, address: str) -> None:
+        if address in self._away:
+            raise BrokerUnreachable(self._away[address])
 
     def now_ms(self, broker: str, address: str) -> int:
         """What time it is at a broker: ages are told by its clock, not by ours. A stock broker tells whole seconds."""
@@ -158,9 +205,9 @@ class Admin:
         A stock broker counts these figures without a lock, and now and then fails to: it is asked once more.
         """
         figures = Exchange(BrokerRuntimeRequest(), body_of(KeyValues))
-        answer = self.reach.request(address, figures.request())
+        answer = self._request(address, figures.request())
         if answer.code == ResponseCode.SYSTEM_ERROR:
-            answer = self.reach.request(address, figures.request())
+            answer = self._request(address, figures.request())
         return clock_in(figures.result(answer, broker).table, broker)
 
     def close(self) -> None:

@@ -50,6 +50,16 @@ def _name_servers(facts: ClusterFacts) -> Iterator[Said]:
         )
 
 
+def _absent(facts: ClusterFacts) -> Iterator[Said]:
+    for broker, why in facts.absent.items():
+        yield Finding(
+            f"a broker is gone: {why}",
+            broker,
+            "start it: its messages are not read until then; or take it out of cluster.brokers",
+            "severe",
+        )
+
+
 def _addresses(facts: ClusterFacts) -> Iterator[Said]:
     for broker in facts.brokers:
         if broker.place.master is None:
@@ -137,6 +147,7 @@ def _no_settings(broker: BrokerFacts, what: str) -> Unlooked:
 
 CLUSTER_CHECKS: tuple[Check[ClusterFacts], ...] = (
     Check("name servers answer and know the same brokers", _name_servers),
+    Check("brokers that were there are there", _absent),
     Check("advertised addresses can be reached", _addresses),
     Check("brokers may be written and read", _permission),
     Check("clocks agree", _clocks),

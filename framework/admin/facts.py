@@ -70,6 +70,8 @@ class ClusterFacts:
     name_servers: Mapping[str, Told[Sequence[str]]]
     """Each with the names of the brokers that it knows."""
     brokers: Sequence[BrokerFacts]
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Brokers that should be there and are not: who says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,8 @@ def cluster(admin: Admin, now_ms: Callable[[], int]) -> ClusterFacts:
         server: servers.failed.get(server) or [place.name for place in servers.found[server]]
         for server in admin.settings.name_servers
     }
-    return ClusterFacts(told, [_broker(admin, places[name], now_ms) for name in sorted(places)])
+    absent = admin.absent(places)
+    return ClusterFacts(told, [_broker(admin, places[name], now_ms) for name in sorted(places)], absent)
 
 
 def _broker(admin: Admin, place: BrokerPlace, now_ms: Callable[[], int]) -> BrokerFacts:

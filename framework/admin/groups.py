@@ -78,10 +78,15 @@ class GroupView:
 
 
 def all_groups(admin: Admin) -> tuple[list[str], dict[str, str]]:
-    """Every group that a broker keeps, without RocketMQ's own, and the brokers that did not answer, with the reason."""
+    """Every group that a broker keeps, without RocketMQ's own, and the brokers that did not answer, with the reason.
+
+    What an earlier look found at such a broker counts as a group, too.
+    """
     answers = admin.ask_each(lambda _: Exchange(AllGroupConfigsRequest(), body_of(GroupConfigTable)))
     names = {name for table in answers.found.values() for name in table.groups}
     failed = {name: str(error) for name, error in answers.failed.items()}
+    failed |= admin.absent({*answers.found, *answers.failed})
+    names |= admin.memory.groups_at(failed)
     return sorted(name for name in names if not is_system(name)), failed
 
 
@@ -135,7 +140,7 @@ def connections_of(group: str) -> Exchange[ConsumerConnections]:
 def _info(admin: Admin, broker: BrokerPlace, group: str, client_id: str) -> tuple[RunningInfo | None, str]:
     asking = Exchange(RunningInfoRequest(consumer_group=group, client_id=client_id), body_of(RunningInfo))
     try:
-        return admin.ask(broker, asking), ""
+        return admin.ask_through(broker, asking), ""
     except (BrokerUnreachable, ProtocolError, Refused) as error:
         return None, reason_of(error)
 

@@ -19,6 +19,8 @@ from framework.wire.requests.query import ConsumeTimeSpanRequest
 
 T = TypeVar("T")
 
+HELD = "members have queues of it, and no name server knows it"
+
 
 @dataclass(frozen=True, slots=True)
 class QueuePosition:
@@ -50,13 +52,19 @@ class Positions:
     members: GroupView = field(default_factory=GroupView)
     unknown: dict[str, str] = field(default_factory=dict)
     """Brokers, members and queues that did not answer, and why."""
+    unserved: dict[str, str] = field(default_factory=dict)
+    """Of these, brokers: the group has queues there that nobody serves now, or may have."""
 
     @property
     def lag(self) -> int | None:
         """All of it; None where a queue's is not known. A member that does not answer hides owners only."""
         lags = [row.lag for row in self.rows]
-        is_known = self.unknown.keys() <= {each.client_id for each in self.members.members} and None not in lags
-        return None if not is_known else sum(lag for lag in lags if lag is not None)
+        return None if self.without_members() or None in lags else sum(lag for lag in lags if lag is not None)
+
+    def without_members(self) -> dict[str, str]:
+        """What is unknown of brokers and queues."""
+        members = {each.client_id for each in self.members.members}
+        return {who: why for who, why in self.unknown.items() if who not in members}
 
     @property
     def is_nobody(self) -> bool:
@@ -75,7 +83,9 @@ def positions(
     found = Positions(group)
     answers = admin.ask_each(lambda _: _stats(group, topic))
     found.members = view(admin, group, with_info=with_members, silent=silent)
-    found.unknown = {**answers.unreachable, **found.members.unknown}
+    owners = found.members.owners
+    found.unserved = {**answers.unreachable, **_absent(admin, group, owners)}
+    found.unknown = {**found.members.unknown, **found.unserved}
     told = {queue: each for stats in answers.found.values() for queue, each in stats.offsets.items()}
     ends: dict[MessageQueue, int | None] = {queue: each.broker_offset for queue, each in told.items()}
     offsets: dict[MessageQueue, int | None] = {queue: each.consumer_offset for queue, each in told.items()}
@@ -86,12 +96,31 @@ def positions(
         if not offset:  # brokers say 0 also where the group has stored nothing
             offsets[queue] = _answer(admin, queue, exchanges.stored_offset(group, queue), found.unknown)
     waiting = [queue for queue, end in ends.items() if end and _is_behind(offsets[queue], end)]
-    ages, owners = _ages_s(admin, group, waiting, found.unknown), found.members.owners
+    ages = _ages_s(admin, group, waiting, found.unknown)
+    lost = {queue for queue in {*owners, *admin.memory.queues(group, found.unserved)} if queue.broker in found.unserved}
+    for queue in lost if not topic else [queue for queue in lost if queue.topic == topic]:
+        ends.setdefault(queue, None)
+        offsets.setdefault(queue, None)
     for queue in sorted(ends):
         offset, end = offsets[queue], ends[queue]
         behind_s = 0.0 if end == 0 or (offset is not None and end is not None and end <= offset) else ages.get(queue)
         found.rows.append(QueuePosition(queue, offset, end, behind_s, owners.get(queue)))
+    if not topic:
+        _remember(admin, found)
     return found
+
+
+def _absent(admin: Admin, group: str, owned: Iterable[MessageQueue]) -> dict[str, str]:
+    """Brokers of the group that no name server knows any more, and who says that they were there."""
+    there = {place.name for place in admin.brokers()}
+    absent = {name: why for name, why in admin.absent(there).items() if admin.memory.may_have_used(group, name)}
+    return {**{queue.broker: HELD for queue in owned if queue.broker not in there}, **absent}
+
+
+def _remember(admin: Admin, found: Positions) -> None:
+    """What was never seen whole is not remembered: a broker that is away now would be missed by nobody."""
+    if admin.memory.knows(found.group) or not found.unserved:
+        admin.memory.saw_group(found.group, (row.queue for row in found.rows))
 
 
 def _is_behind(offset: int | None, end: int) -> bool:

@@ -49,9 +49,9 @@ class QueueReset:
 def plan(admin: Admin, group: str, topic: str, to: Moment) -> list[QueueReset]:
     """For each queue of the group's topics, or of one. Names are the cluster's. Changes nothing."""
     groups.check_known(admin, group)  # brokers refuse it otherwise, a queue each
-    found = positions(admin, group, topic, with_members=False)
-    if found.unknown:
-        told = "; ".join(f"{who}: {why}" for who, why in sorted(found.unknown.items()))
+    found = positions(admin, group, topic)  # members know of brokers that name servers forgot
+    if unknown := found.without_members():
+        told = "; ".join(f"{who}: {why}" for who, why in sorted(unknown.items()))
         raise BrokerUnreachable(f"nothing is reset while a part of the group is not known: {told}")
     offsets = {row.queue: row.offset for row in found.rows if not row.queue.topic.startswith(RETRY_PREFIX)}
     topics = [topic] if topic else sorted({queue.topic for queue in offsets})

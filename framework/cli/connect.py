@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,13 +13,22 @@ from framework.cli import options, table
 
 if TYPE_CHECKING:
     from framework.admin.cluster import Admin
+    from framework.admin.memory import Memory
     from framework.client.options import ClusterOptions
 
 
-def add_cluster(parser: argparse.ArgumentParser) -> None:
+def add_connection(parser: argparse.ArgumentParser) -> None:
     """Which cluster, with whose credentials, and in which form the result is wanted."""
     options.add_settings(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """The same of commands that look at a cluster: what they show would lack what lay on a broker that went away."""
+    add_connection(parser)
+    parser.add_argument(
+        "--no-memory", action="store_true", help="neither read nor keep which brokers earlier looks have seen"
+    )
 
 
 def cluster_options(arguments: argparse.Namespace) -> ClusterOptions:
@@ -42,8 +52,32 @@ def admin(arguments: argparse.Namespace) -> Iterator[Admin]:
     """The cluster that the command line and the settings name; closed behind whoever uses it."""
     from framework.admin.cluster import Admin
 
-    with Admin(cluster_options(arguments)) as opened:
-        yield opened
+    options = cluster_options(arguments)
+    memory = memory_of(options, arguments)
+    with Admin(options, memory=memory) as opened:
+        try:
+            yield opened
+        finally:
+            memory.save()
+    if memory.trouble:
+        sys.stderr.write(f"memory: {table.plain(memory.trouble)}; --no-memory does without it\n")
+
+
+def memory_of(options: ClusterOptions, arguments: argparse.Namespace) -> Memory:
+    """What earlier looks of this user at this cluster found."""
+    from framework.admin.memory import Memory, place_of
+
+    try:
+        return Memory(None if arguments.no_memory else place_of(options.name_servers, os.environ))
+    except RuntimeError as error:  # a user without a home
+        found = Memory()
+        found.trouble = str(error)
+        return found
+
+
+def say_absent(admin: Admin) -> None:
+    """On stderr: brokers that should be there, since what lies on them is not shown."""
+    say_unknown(admin.absent({place.name for place in admin.brokers()}))
 
 
 def say_unknown(unknown: Mapping[str, str]) -> None:

@@ -27,6 +27,8 @@ class ClusterOptions:
     """Networks (CIDR) that brokers may be in; empty: wherever the routes say."""
     namespace: str = ""
     """The tenant that senders' topics belong to, where they say nothing else."""
+    brokers: tuple[str, ...] = ()
+    """Those that should be there: commands that look say so where no name server knows one."""
 
     def __post_init__(self) -> None:
         if not self.name_servers:

@@ -112,8 +112,7 @@ class ProcessSettings(Section):
     `instance` is set. true: on, also by the machine's name; one process per machine."""
     control: FileName = "auto"
     """The control socket of `run` and `dev`, for pause, stacks, health and top. auto: one per process, in
-    XDG_RUNTIME_DIR or the folder for temporary files; a path: there, also for an App within another program. Empty:
-    none."""
+    XDG_RUNTIME_DIR or the folder for temporary files; a path: there, also for an App within a program. Empty: none."""
     start_jitter: Annotated[Duration, Field(le=60_000)] = 0
     """Join at a random time within this after the start, and take queues after it. Use 2s where dozens start at
     once."""
@@ -174,6 +173,8 @@ class ClusterSettings(Section):
     """Networks that brokers may be in, such as 10.0.0.0/8. Empty: all but link-local, metadata and multicast."""
     namespace: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]*$", max_length=100)] = ""
     """The tenant that all topics and groups belong to. Handlers and settings name them without it."""
+    brokers: Texts = ()
+    """Brokers that should be there, by name: commands that look miss those that are not. Empty: those seen before."""
     request_timeout: Annotated[Duration, Field(ge=1)] = 3_000
     """How long one request waits for its answer."""
     heartbeat_v2: bool = False

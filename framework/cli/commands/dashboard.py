@@ -55,7 +55,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--allow-writes", action="store_true", help="let pages change what they show, after a plan")
     parser.add_argument("--socket", metavar="PATH", help="only the application at this control socket")
-    connect.add_cluster(parser)
+    connect.add_connection(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:

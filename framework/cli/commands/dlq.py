@@ -112,6 +112,7 @@ def execute(arguments: argparse.Namespace) -> int:
         return changes.refuse(arguments, "dlq", why)
     actions = {"list": _list, "show": _show, "replay": _replay, "drop": _drop}
     with connect.admin(arguments) as admin:
+        connect.say_absent(admin)
         return actions[arguments.action](arguments, admin)
 
 

@@ -42,8 +42,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     with connect.admin(arguments) as admin:
         if arguments.group is not None:
-            _one(admin, lag.of_group(admin, arguments.group), is_json=arguments.json)
-            return ExitCode.CLEAN
+            one = lag.of_group(admin, arguments.group)
+            _one(admin, one, is_json=arguments.json)
+            return ExitCode.FAILED if one.unserved else ExitCode.CLEAN
         found, failed = lag.of_all(admin)
         rows = [
             {"group": admin.unwrapped(each.group), "members": len(each.members.members), "lag": each.lag}
@@ -55,7 +56,7 @@ def execute(arguments: argparse.Namespace) -> int:
             output.say(lag.said_of_all(found))
             table.write(GROUPS, rows)
         connect.say_unknown({**failed, **{who: why for each in found for who, why in each.unknown.items()}})
-    return ExitCode.CLEAN
+    return ExitCode.FAILED if failed or any(each.unserved for each in found) else ExitCode.CLEAN
 
 
 def _one(admin: Admin, found: Positions, *, is_json: bool) -> None:

@@ -1,7 +1,8 @@
 """Show how far groups are behind, in messages and in time. Reads only.
 
 Without GROUP: a line for each group. With it: a line for each queue, with the member that has it. A broker that does
-not answer is named on stderr, and what it would have said is shown as unknown, never as 0.
+not answer, or was there before and is not any more, is named on stderr; what it would have said is shown as unknown,
+never as 0, and the code is 1.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from framework.cli import connect, options, output, table
 from framework.cli.exit_codes import ExitCode
 from framework.cli.progress import ProgressLine
+from framework.errors import shorten
+from framework.mistakes import UsageWrong
 
 if TYPE_CHECKING:
     from framework.admin.cluster import Admin
@@ -25,6 +28,7 @@ examples:
   framework-app lag billing
   framework-app lag billing --watch
   framework-app lag billing --fail-above 10000    exits with 1 above that, or where the lag is unknown; for scripts
+  framework-app lag --forget broker-b             that broker is gone for good, so it is no longer missed
 """
 WATCH_SECONDS = 2.0
 QUEUES = (
@@ -53,28 +57,31 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=options.number(0, 10**18),
         help="exit with 1 where a group's lag is above N messages or unknown",
     )
+    parser.add_argument(
+        "--forget", metavar="BROKER", help="do not miss this broker any more: it was taken away for good"
+    )
     connect.add_cluster(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     with connect.admin(arguments) as admin:
+        if arguments.forget is not None and not admin.memory.forget(arguments.forget):
+            known = ", ".join(sorted(admin.memory.brokers)) or "none"
+            raise UsageWrong(f"--forget {shorten(arguments.forget)}: no such broker was seen; there are: {known}")
         while True:
-            found = _look(admin, arguments.group, with_owners=arguments.json)
-            _show(admin, found, arguments)
+            admin.look_again()
+            found, failed = _look(admin, arguments.group, with_owners=arguments.json)
+            _show(admin, found, failed, arguments)
             if not arguments.watch:
-                return _verdict(admin, found, arguments.fail_above)
+                code = _verdict(admin, found, arguments.fail_above)
+                return ExitCode.FAILED if failed else code
             Event().wait(WATCH_SECONDS)
             if output.is_unheard():
                 return ExitCode.CLEAN
 
 
-def _look(admin: Admin, group: str | None, *, with_owners: bool) -> list[Positions]:
-    if group is not None:
-        return [of_group(admin, group)]
-    found, failed = of_all(admin, with_owners=with_owners)
-    for each in found:
-        each.unknown.update(failed)
-    return found
+def _look(admin: Admin, group: str | None, *, with_owners: bool) -> tuple[list[Positions], dict[str, str]]:
+    return ([of_group(admin, group)], {}) if group is not None else of_all(admin, with_owners=with_owners)
 
 
 def of_all(admin: Admin, *, with_owners: bool = False) -> tuple[list[Positions], dict[str, str]]:
@@ -109,7 +116,7 @@ def of_group(admin: Admin, group: str) -> Positions:
     return found
 
 
-def _show(admin: Admin, found: list[Positions], arguments: argparse.Namespace) -> None:
+def _show(admin: Admin, found: list[Positions], failed: dict[str, str], arguments: argparse.Namespace) -> None:
     if arguments.watch and table.has_colour():
         sys.stdout.write("\x1b[H\x1b[2J")
     if arguments.json:
@@ -120,7 +127,7 @@ def _show(admin: Admin, found: list[Positions], arguments: argparse.Namespace) -
     else:
         output.say(said(admin, found[0]))
         table.write(QUEUES, queue_rows(admin, found[0]))
-    connect.say_unknown({who: reason for each in found for who, reason in each.unknown.items()})
+    connect.say_unknown({**failed, **{who: reason for each in found for who, reason in each.unknown.items()}})
 
 
 def queue_rows(admin: Admin, found: Positions) -> list[dict[str, Any]]:
@@ -175,10 +182,10 @@ def said(admin: Admin, found: Positions) -> str:
 
 
 def _verdict(admin: Admin, found: list[Positions], limit: int | None) -> ExitCode:
-    if limit is None:
-        return ExitCode.CLEAN
-    above = [each for each in found if each.lag is None or each.lag > limit]
+    above = [] if limit is None else [each for each in found if each.lag is None or each.lag > limit]
     for each in above:
         lag = "not known" if each.lag is None else table.count(each.lag)
-        sys.stderr.write(f"above: {admin.unwrapped(each.group)}: lag is {lag}; the limit is {table.count(limit)}\n")
-    return ExitCode.FAILED if above else ExitCode.CLEAN
+        sys.stderr.write(
+            f"above: {admin.unwrapped(each.group)}: lag is {lag}; the limit is {table.count(limit or 0)}\n"
+        )
+    return ExitCode.FAILED if above or any(each.unserved for each in found) else ExitCode.CLEAN

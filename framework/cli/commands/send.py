@@ -60,7 +60,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     due = parser.add_mutually_exclusive_group()
     due.add_argument("--delay", metavar="TIME", help="deliver it so much later: 30s, 15m, 2h")
     due.add_argument("--at", metavar="TIME", type=instant, help="deliver it then: 2026-12-24T18:00:00Z (no zone: UTC)")
-    connect.add_cluster(parser)
+    connect.add_connection(parser)
 
 
 def instant(text: str) -> datetime:

@@ -62,6 +62,7 @@ def execute(arguments: argparse.Namespace) -> int:
     scan, shown = browse.Scan(), 0
     try:
         with connect.admin(arguments) as admin:
+            connect.say_absent(admin)
             for message in _found(admin, arguments, start, scan):
                 if arguments.key is not None and arguments.key not in message.keys:
                     continue

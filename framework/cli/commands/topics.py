@@ -30,6 +30,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
     with connect.admin(arguments) as admin:
         found = topics(admin, with_system=arguments.all)
+        connect.say_absent(admin)
         rows = [
             {"topic": admin.unwrapped(each.name), "queues": each.queues, "brokers": list(each.brokers)}
             for each in found

@@ -63,6 +63,7 @@ def execute(arguments: argparse.Namespace) -> int:
             )
         finally:
             progress.clear()
+        connect.say_absent(admin)
         if found.is_found:
             _print(admin, found, is_json=arguments.json)
     _say_more(arguments, found)

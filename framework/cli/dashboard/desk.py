@@ -40,7 +40,7 @@ class DashboardDesk:
     @contextmanager
     def admin(self) -> Iterator[Admin]:
         """Connections of this page's own: one page at a time may use them."""
-        with Admin(self.watching.options) as admin:
+        with Admin(self.watching.options, memory=self.watching.memory) as admin:
             yield admin
 
 

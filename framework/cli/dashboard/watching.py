@@ -16,6 +16,7 @@ from framework.admin import facts
 from framework.admin.cluster import Admin
 from framework.admin.findings import Told, tried
 from framework.admin.groups import all_groups, reason_of
+from framework.admin.memory import Memory
 from framework.admin.positions import Positions, positions
 from framework.cli.commands.groups import troubles
 from framework.cli.dashboard import words
@@ -163,6 +164,7 @@ class Watching:
         self._follows = follows
         """Whether the cluster is that of the application at the first socket, which may come to know it later."""
         self.since_ms = since_ms or now_ms()
+        self.memory = Memory()
         self._tracks: dict[str, Track] = {}
         self._before: dict[Path, list[dict[str, Any]]] = {}
         self._latest: Look | None = None
@@ -203,7 +205,7 @@ class Watching:
         groups: dict[str, GroupLook] = {}
         left_out, unknown, failure = 0, dict[str, str](), ""
         try:
-            with Admin(self.options) as admin:
+            with Admin(self.options, memory=self.memory) as admin:
                 names, unknown = self._names(admin, applications)
                 left_out = max(len(names) - GROUPS_MAX, 0)
                 for name in names[:GROUPS_MAX]:

@@ -51,6 +51,7 @@ def cluster_options(settings: AppSettings, client_id: str) -> ClusterOptions:
         request_timeout_ms=cluster.request_timeout,
         allow=tuple(cluster.allow),
         namespace=cluster.namespace,
+        brokers=tuple(cluster.brokers),
     )
 
 
