@@ -19,7 +19,14 @@ from framework.mistakes import ClusterCannot
 from framework.model.last_words import ATTEMPTS, ERROR, ORIGIN, REASON, TIME, origin_of
 from framework.model.message import RETRY_TOPIC, Message
 from framework.model.queue import MessageQueue
-from framework.model.reserved import DEAD_LETTER_PREFIX, GROUP_LENGTH_MAX, RETRY_PREFIX, dead_letter_topic, is_legal
+from framework.model.reserved import (
+    DEAD_LETTER_PREFIX,
+    GROUP_LENGTH_MAX,
+    REPLAY_PREFIX,
+    RETRY_PREFIX,
+    dead_letter_topic,
+    is_legal,
+)
 from framework.reading.pulls import EVERYTHING
 from framework.wire import exchanges
 
@@ -90,9 +97,9 @@ def _is_number(text: str) -> bool:
 def replay_group(admin: Admin, group: str) -> str:
     """The group whose offset says how far the dead letters are dealt with. Names are the cluster's."""
     bare = admin.unwrapped(group)
-    name = admin.wrapped(f"DLQ_REPLAY_{bare}")
+    name = admin.wrapped(f"{REPLAY_PREFIX}{bare}")
     if len(name) > GROUP_LENGTH_MAX:
-        name = admin.wrapped(f"DLQ_REPLAY_{sha256(bare.encode()).hexdigest()[:32]}")
+        name = admin.wrapped(f"{REPLAY_PREFIX}{sha256(bare.encode()).hexdigest()[:32]}")
     return name
 
 

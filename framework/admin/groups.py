@@ -15,7 +15,7 @@ from framework.errors import (
 )
 from framework.mistakes import NotInCluster
 from framework.model.queue import MessageQueue
-from framework.model.reserved import TOOLS_GROUP
+from framework.model.reserved import REPLAY_PREFIX, TOOLS_GROUP
 from framework.wire.bodies.config import GroupConfigTable
 from framework.wire.bodies.connections import ClientConnection, ConsumerConnections
 from framework.wire.bodies.heartbeat import SubscriptionData
@@ -77,8 +77,9 @@ class GroupView:
         return {member: pause for member, pause in found.items() if pause}
 
 
-def all_groups(admin: Admin) -> tuple[list[str], dict[str, str]]:
+def all_groups(admin: Admin, *, with_own: bool = False) -> tuple[list[str], dict[str, str]]:
     """Every group that a broker keeps, without RocketMQ's own, and the brokers that did not answer, with the reason.
+    `with_own`: also ours that remember how far dead letters are replayed; nobody consumes in them.
 
     What an earlier look found at such a broker counts as a group, too.
     """
@@ -87,7 +88,8 @@ def all_groups(admin: Admin) -> tuple[list[str], dict[str, str]]:
     failed = {name: str(error) for name, error in answers.failed.items()}
     failed |= admin.absent({*answers.found, *answers.failed})
     names |= admin.memory.groups_at(failed)
-    return sorted(name for name in names if not is_system(name)), failed
+    own = () if with_own else {name for name in names if admin.unwrapped(name).startswith(REPLAY_PREFIX)}
+    return sorted(name for name in names if not is_system(name) and name not in own), failed
 
 
 def check_known(admin: Admin, group: str) -> None:

@@ -49,7 +49,7 @@ class Step:
 class Rates:
     """One topic of one group. All its queues feed the same."""
 
-    __slots__ = ("_begin_ms", "_hour", "_minute", "_present", "_unspent", "_until_ms", "pulls", "times")
+    __slots__ = ("_begin_ms", "_hour", "_minute", "_present", "_unspent", "_until_ms", "pulls", "succeeded_ms", "times")
 
     def __init__(self, now_ms: int, times: Histogram | None = None) -> None:
         self._begin_ms = now_ms
@@ -57,6 +57,8 @@ class Rates:
         """How long handlers took since the start, where somebody wants to know."""
         self.pulls = None if times is None else Histogram()
         """The same of pulls that brought something."""
+        self.succeeded_ms: int | None = None
+        """When a worker last left a message that it had handled."""
         self._unspent = 0
         """Messages that have ended, and whose time comes with their chunk's."""
         self._minute: deque[Step] = deque(maxlen=STEPS)
@@ -87,7 +89,9 @@ class Rates:
         if now_ms >= self._until_ms:
             self._turn(now_ms)
         step = self._present
-        step.handled += count
+        if count:
+            step.handled += count
+            self.succeeded_ms = now_ms
         step.spent_ms += spent_ms
         if self.times is None:
             return None
@@ -134,6 +138,7 @@ class Rates:
             handled_a_second=minute.handled / seconds,
             failed_a_second=minute.failed / seconds,
             failed_in_an_hour=hour.failed,
+            success_ago_ms=None if self.succeeded_ms is None else now_ms - self.succeeded_ms,
         )
 
     def __repr__(self) -> str:

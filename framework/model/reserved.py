@@ -15,6 +15,8 @@ TOOLS_GROUP = "TOOLS_CONSUMER"
 """Named in pulls of whoever only looks. Every broker has it; a group of another name is made by its first pull, and one
 that has members would lose the news of its reset to whoever pulls in its name.
 """
+REPLAY_PREFIX = "DLQ_REPLAY_"
+"""Of our own groups, whose offsets say how far a group's dead letters are dealt with."""
 AUTO_CREATE_TOPIC = "TBW102"
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"  # RocketMQ's own name: the four X are part of it

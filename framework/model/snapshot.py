@@ -55,6 +55,8 @@ class Pace:
     handled_a_second: float = 0.0
     failed_a_second: float = 0.0
     failed_in_an_hour: int = 0
+    success_ago_ms: int | None = None
+    """How long ago the last message was handled; None where none was since the start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from framework.admin.delayed import WaitingRetries
 from framework.admin.positions import Positions, QueuePosition
 from framework.cli import main, table
-from framework.cli.commands import lag
 from framework.cli.exit_codes import ExitCode
+from framework.cli.shown import groups as shown
 from framework.model.queue import MessageQueue
 from framework.reading import Reader, ReaderSettings
 from tests.reading.threads import ThreadBox, texts, thread_box
@@ -36,7 +37,7 @@ def test_lag_of_one_group_begins_with_the_verdict(box: ThreadBox, capsys: pytest
     assert ExitCode.CLEAN == main.run(["lag", "billing", "--name-server", box.address])
 
     verdict, title, first, *_ = lines(capsys)
-    assert verdict.startswith("billing: 3 messages behind, the oldest stored ")
+    assert verdict.startswith("billing: no member: 3 messages behind, the oldest stored ")
     assert verdict.endswith("; 0 members")
     assert ["TOPIC", "BROKER", "QUEUE", "OFFSET", "END", "LAG", "BEHIND", "OWNER"] == title.split()
     assert ["orders", "broker-a", "0", "7", "10", "3"] == first.split()[:6]
@@ -61,7 +62,12 @@ def test_the_json_has_the_fields_of_the_contract(box: ThreadBox, capsys: pytest.
     assert ExitCode.CLEAN == main.run(["topics", "--json", "--name-server", box.address])
     assert [{"topic": "orders", "queues": 4, "brokers": ["broker-a"]}] == [json.loads(line) for line in lines(capsys)]
     assert ExitCode.CLEAN == main.run(["groups", "--json", "--name-server", box.address])
-    assert {"group": "billing", "members": 0, "lag": 3} in [json.loads(line) for line in lines(capsys)]
+    (told,) = [json.loads(line) for line in lines(capsys)]
+    assert ["group", "members", "lag"] == list(told)[:3]
+    assert {"group": "billing", "members": 0, "lag": 3, "state": "no member", "retries_waiting": 0} == {
+        name: told[name] for name in ("group", "members", "lag", "state", "retries_waiting")
+    }
+    assert (0, 0, None) == (told["dead_letters"], told["dead_last_hour"], told["failed_last_hour"])
 
 
 @pytest.mark.parametrize(("limit", "code"), [("2", ExitCode.FAILED), ("3", ExitCode.CLEAN)])
@@ -102,7 +108,7 @@ def test_a_name_that_somebody_chose_moves_no_cursor() -> None:
 def test_lists_begin_with_the_verdict(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:
     for command, words in (
         ("topics", "1 topic on 1 broker"),
-        ("groups", "1 group: 1 behind, by 3 messages"),
+        ("groups", "1 group: 1 no member"),
         ("lag", "1 group: 1 behind, by 3 messages"),
     ):
         assert ExitCode.CLEAN == main.run([command, "--name-server", box.address])
@@ -114,9 +120,12 @@ def test_what_is_not_known_of_several_groups_is_in_the_verdict() -> None:
     behind = Positions("a", [QueuePosition(queue, 1, 3, 0.0, None)])
     silent = Positions("b", [QueuePosition(queue, None, 3, None, None)])
 
-    assert "no group" == lag.said_of_all([])
-    assert "1 group: none behind; of 1 the lag is not known in full" == lag.said_of_all([silent])
-    assert "2 groups: 1 behind, by 2 messages; of 1 the lag is not known in full" == lag.said_of_all([behind, silent])
+    none = WaitingRetries()
+    assert "no group" == shown.said_of_lags([], none)
+    assert "1 group: none behind; of 1 the lag is not known in full" == shown.said_of_lags([silent], none)
+    assert "2 groups: 1 behind, by 2 messages; of 1 the lag is not known in full" == shown.said_of_lags(
+        [behind, silent], none
+    )
 
 
 def test_on_a_terminal_a_bar_shows_how_many_groups_were_asked_and_goes(

@@ -57,7 +57,8 @@ def test_a_java_members_queues_lag_and_subscription_are_shown(
     assert {True} == {bool(row["owner"]) for row in found}
     of_all = [row for row in rows_of(capsys, "lag", "--json", *where) if (row["group"], row["topic"]) == (group, topic)]
     assert {row["queue"]: row["owner"] for row in found} == {row["queue"]: row["owner"] for row in of_all}
-    assert {"group": group, "members": 1, "lag": 0} in rows_of(capsys, "groups", "--json", *where)
+    (told,) = [row for row in rows_of(capsys, "groups", "--json", *where) if row["group"] == group]
+    assert (1, 0, "up to date", 0) == (told["members"], told["lag"], told["state"], told["dead_letters"])
     assert ExitCode.CLEAN == main.run(["groups", group, *where])
     shown = capsys.readouterr().out
     assert f"{group}: up to date; 1 member" in shown
@@ -145,7 +146,10 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 
 FIELDS = {
     "topics": ["topic", "queues", "brokers"],
-    "groups": ["group", "members", "lag"],
+    "groups": [
+        "group", "members", "lag", "state", "retries_waiting", "dead_letters", "dead_last_hour", "failed_last_hour",
+        "success_ago_s", "handlers_running", "oldest_handler_s", "handlers_hanging", "silent_members", "troubles",
+    ],
     "groups GROUP": ["topic", "broker", "queue", "offset", "end", "lag", "lag_s", "owner"],
     "lag": ["group", "topic", "broker", "queue", "offset", "end", "lag", "lag_s", "owner"],
     "lag GROUP": ["group", "topic", "broker", "queue", "offset", "end", "lag", "lag_s", "owner"],
@@ -189,11 +193,11 @@ def test_every_command_for_people_and_for_programs(
 
     group, topic = scene.group, scene.topic
     assert ["TOPIC", "QUEUES", "BROKERS"] == seen["topics"][1].split()
-    assert ["GROUP", "MEMBERS", "LAG"] == seen["groups"][1].split()
-    assert f"{group}: up to date; 1 member" == seen["groups GROUP"][0] == seen["lag GROUP"][0]
+    assert ["GROUP", "STATE", "MEMBERS", "LAG", "RETRIES"] == seen["groups"][1].split()[:5]
+    verdict = f"{group}: 4 dead letters in the last hour; 1 member"
+    assert verdict == seen["groups GROUP"][0] == seen["lag GROUP"][0]
     assert " on 1 broker" in seen["topics"][0]
     assert " group" in seen["groups"][0]
-    assert seen["groups"][0] == seen["lag"][0]
     assert 3 == len(seen["tail TOPIC --from -3"])
     assert f"{group}: 4 dead letters" == seen["dlq list GROUP"][0]
     assert f"{row['message_id']}: of {topic}, read by 1 group" == seen["trace ID --topic TOPIC"][0]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from framework.cli import connect, output, table
 from framework.cli.commands import lag
 from framework.cli.exit_codes import ExitCode
+from framework.cli.shown import groups as shown
+from framework.net.real_clock import RealClock
 
 if TYPE_CHECKING:
     from framework.admin.cluster import Admin
@@ -27,50 +29,56 @@ MEMBERS = (
     table.Column("QUEUES", "queues", table.count, is_number=True),
     table.Column("SUBSCRIPTION", "subscription"),
 )
-GROUPS = (
-    table.Column("GROUP", "group"),
-    table.Column("MEMBERS", "members", table.count, is_number=True),
-    table.Column("LAG", "lag", table.count, is_number=True),
-)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("group", metavar="GROUP", nargs="?", help="show this one, with its members and queues")
+    parser.add_argument("--all", action="store_true", help="also the groups that remember replays of dead letters")
     connect.add_cluster(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     with connect.admin(arguments) as admin:
         if arguments.group is not None:
-            one = lag.of_group(admin, arguments.group)
-            _one(admin, one, is_json=arguments.json)
-            return ExitCode.FAILED if one.unserved else ExitCode.CLEAN
-        found, failed = lag.of_all(admin)
-        rows = [
-            {"group": admin.unwrapped(each.group), "members": len(each.members.members), "lag": each.lag}
-            for each in found
-        ]
-        if arguments.json:
-            table.write_json(rows)
-        else:
-            output.say(lag.said_of_all(found))
-            table.write(GROUPS, rows)
-        connect.say_unknown({**failed, **{who: why for each in found for who, why in each.unknown.items()}})
+            return _one(admin, lag.of_group(admin, arguments.group), is_json=arguments.json)
+        return _all(admin, arguments)
+
+
+def _all(admin: Admin, arguments: argparse.Namespace) -> ExitCode:
+    from framework.admin import delayed, health
+
+    found, failed = lag.of_all(admin, with_members=True, with_own=arguments.all)
+    retries, now_ms = delayed.waiting(admin), RealClock().now_ms()
+    looks = [health.look(admin, each, retries, now_ms) for each in found]
+    looks.sort(key=lambda each: health.STATES.index(each.state))
+    rows = [shown.row(admin, each) for each in looks]
+    if arguments.json:
+        table.write_json(rows)
+    else:
+        output.say(shown.said_of_all(looks))
+        table.write(shown.GROUPS, rows)
+    unknown = {who: why for each in found for who, why in each.unknown.items()}
+    if retries.unknown:
+        unknown["retries that wait"] = retries.unknown
+    connect.say_unknown({**failed, **unknown})
     return ExitCode.FAILED if failed or any(each.unserved for each in found) else ExitCode.CLEAN
 
 
-def _one(admin: Admin, found: Positions, *, is_json: bool) -> None:
+def _one(admin: Admin, found: Positions, *, is_json: bool) -> ExitCode:
+    from framework.admin import delayed, health
+
     rows = lag.queue_rows(admin, found)
     if is_json:
         table.write_json({name: value for name, value in row.items() if name != "group"} for row in rows)
     else:
-        output.say(lag.said(admin, found))
+        output.say(shown.said(admin, health.look(admin, found, delayed.waiting(admin), RealClock().now_ms())))
         for trouble in troubles(admin, found):
             output.say(table.caution(trouble))
         table.write(MEMBERS, [_member(admin, found, number) for number in range(len(found.members.members))])
         output.say("")
         table.write(lag.QUEUES, rows)
     connect.say_unknown(found.unknown)
+    return ExitCode.FAILED if found.unserved else ExitCode.CLEAN
 
 
 def _member(admin: Admin, found: Positions, number: int) -> dict[str, Any]:

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 from framework.cli import connect, options, output, table
 from framework.cli.exit_codes import ExitCode
 from framework.cli.progress import ProgressLine
+from framework.cli.shown import groups as shown
 from framework.errors import shorten
 from framework.mistakes import UsageWrong
+from framework.net.real_clock import RealClock
 
 if TYPE_CHECKING:
     from framework.admin.cluster import Admin
+    from framework.admin.delayed import WaitingRetries
     from framework.admin.positions import Positions
 
 EXAMPLES = """\
@@ -45,17 +48,19 @@ GROUPS = (
     table.Column("QUEUES", "queues", table.count, is_number=True),
     table.Column("LAG", "lag", table.count, is_number=True),
     table.Column("BEHIND", "lag_s", table.age, is_number=True),
+    table.Column("RETRIES", "retries", table.count, is_number=True),
 )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("group", metavar="GROUP", nargs="?", help="one group, queue by queue; else all groups")
+    parser.add_argument("--all", action="store_true", help="also the groups that remember replays of dead letters")
     parser.add_argument("--watch", action="store_true", help="again each two seconds, until Ctrl-C")
     parser.add_argument(
         "--fail-above",
         metavar="N",
         type=options.number(0, 10**18),
-        help="exit with 1 where a group's lag is above N messages or unknown",
+        help="exit with 1 where a group's lag, with what waits for a retry, is above N messages or unknown",
     )
     parser.add_argument(
         "--forget", metavar="BROKER", help="do not miss this broker any more: it was taken away for good"
@@ -70,36 +75,50 @@ def execute(arguments: argparse.Namespace) -> int:
             raise UsageWrong(f"--forget {shorten(arguments.forget)}: no such broker was seen; there are: {known}")
         while True:
             admin.look_again()
-            found, failed = _look(admin, arguments.group, with_owners=arguments.json)
-            _show(admin, found, failed, arguments)
+            code = _look(admin, arguments)
             if not arguments.watch:
-                code = _verdict(admin, found, arguments.fail_above)
-                return ExitCode.FAILED if failed else code
+                return code
             Event().wait(WATCH_SECONDS)
             if output.is_unheard():
                 return ExitCode.CLEAN
 
 
-def _look(admin: Admin, group: str | None, *, with_owners: bool) -> tuple[list[Positions], dict[str, str]]:
-    return ([of_group(admin, group)], {}) if group is not None else of_all(admin, with_owners=with_owners)
+def _look(admin: Admin, arguments: argparse.Namespace) -> ExitCode:
+    from framework.admin import delayed
+
+    failed: dict[str, str] = {}
+    if arguments.group is not None:
+        found = [of_group(admin, arguments.group)]
+    else:
+        found, failed = of_all(admin, with_members=arguments.json, with_own=arguments.all)
+    retries = delayed.waiting(admin)
+    _show(admin, found, retries, arguments)
+    unknown = {who: reason for each in found for who, reason in each.unknown.items()}
+    if retries.unknown and not (arguments.json and arguments.fail_above is None):
+        unknown["retries that wait"] = retries.unknown
+    connect.say_unknown({**failed, **unknown})
+    above = _above(admin, found, retries, arguments.fail_above)
+    return ExitCode.FAILED if above or failed or any(each.unserved for each in found) else ExitCode.CLEAN
 
 
-def of_all(admin: Admin, *, with_owners: bool = False) -> tuple[list[Positions], dict[str, str]]:
+def of_all(
+    admin: Admin, *, with_members: bool = False, with_own: bool = False
+) -> tuple[list[Positions], dict[str, str]]:
     """Where every group is, and the brokers that do not say which groups they have, with the reason.
 
-    Owners cost a question to each member of each group, so only `--json` asks. A silent member is asked once.
+    What members say costs a question to each of each group. A silent one is asked once.
     """
     from framework.admin.groups import all_groups
     from framework.admin.positions import positions
 
-    names, failed = all_groups(admin)
+    names, failed = all_groups(admin, with_own=with_own)
     progress = ProgressLine("asking")
     found: list[Positions] = []
     silent: dict[str, str] = {}
     try:
         for name in names:
             progress.advance(len(found), len(names))
-            found.append(positions(admin, name, with_members=with_owners, silent=silent))
+            found.append(positions(admin, name, with_members=with_members, silent=silent))
     finally:
         progress.clear()
     return found, failed
@@ -116,18 +135,19 @@ def of_group(admin: Admin, group: str) -> Positions:
     return found
 
 
-def _show(admin: Admin, found: list[Positions], failed: dict[str, str], arguments: argparse.Namespace) -> None:
+def _show(admin: Admin, found: list[Positions], retries: WaitingRetries, arguments: argparse.Namespace) -> None:
+    from framework.admin import health
+
     if arguments.watch and table.has_colour():
         sys.stdout.write("\x1b[H\x1b[2J")
     if arguments.json:
         table.write_json(row for each in found for row in queue_rows(admin, each))
     elif arguments.group is None:
-        output.say(said_of_all(found))
-        table.write(GROUPS, [_sum(admin, each) for each in found])
+        output.say(shown.said_of_lags(found, retries))
+        table.write(GROUPS, [_sum(admin, each, retries) for each in found])
     else:
-        output.say(said(admin, found[0]))
+        output.say(shown.said(admin, health.look(admin, found[0], retries, RealClock().now_ms())))
         table.write(QUEUES, queue_rows(admin, found[0]))
-    connect.say_unknown({**failed, **{who: reason for each in found for who, reason in each.unknown.items()}})
 
 
 def queue_rows(admin: Admin, found: Positions) -> list[dict[str, Any]]:
@@ -148,44 +168,28 @@ def queue_rows(admin: Admin, found: Positions) -> list[dict[str, Any]]:
     ]
 
 
-def _sum(admin: Admin, found: Positions) -> dict[str, Any]:
+def _sum(admin: Admin, found: Positions, retries: WaitingRetries) -> dict[str, Any]:
     return {
         "group": admin.unwrapped(found.group),
         "members": len(found.members.members),
         "queues": len(found.rows),
         "lag": found.lag,
         "lag_s": found.lag_s,
+        "retries": retries.of(found.group),
     }
 
 
-def said_of_all(found: list[Positions]) -> str:
-    """The verdict on several groups, in a line."""
-    lags = [each.lag for each in found if each.lag]
-    unknown = sum(each.lag is None for each in found)
-    behind = f"{len(lags)} behind, by {table.some(sum(lags), 'message')}" if lags else "none behind"
-    told = f"{table.some(len(found), 'group')}: {behind}" if found else "no group"
-    return f"{told}; of {unknown} the lag is not known in full" if unknown else told
-
-
-def said(admin: Admin, found: Positions) -> str:
-    """The verdict, in a line: what matters before any number of a queue."""
-    name = admin.unwrapped(found.group)
-    if found.is_nobody:
-        return f"{name}: no member, and no offset stored"
-    who = f"{len(found.members.members)} members" if len(found.members.members) != 1 else "1 member"
-    if found.lag is None:
-        return f"{name}: the lag is not known in full; {who}"
-    if not found.lag:
-        return f"{name}: up to date; {who}"
-    behind = f", the oldest stored {table.age(found.lag_s)} ago" if found.lag_s is not None else ""
-    return f"{name}: {table.some(found.lag, 'message')} behind{behind}; {who}"
-
-
-def _verdict(admin: Admin, found: list[Positions], limit: int | None) -> ExitCode:
-    above = [] if limit is None else [each for each in found if each.lag is None or each.lag > limit]
-    for each in above:
+def _above(admin: Admin, found: list[Positions], retries: WaitingRetries, limit: int | None) -> bool:
+    """Whether a group has more to do than that, or nobody knows; each is said."""
+    is_above = False
+    if limit is None:
+        return False
+    for each in found:
+        waiting = retries.of(each.group) or 0
+        if each.lag is not None and each.lag + waiting <= limit:
+            continue
+        is_above = True
         lag = "not known" if each.lag is None else table.count(each.lag)
-        sys.stderr.write(
-            f"above: {admin.unwrapped(each.group)}: lag is {lag}; the limit is {table.count(limit or 0)}\n"
-        )
-    return ExitCode.FAILED if above or any(each.unserved for each in found) else ExitCode.CLEAN
+        lag += f", and {table.some(waiting, 'message')} waiting for a retry" if waiting else ""
+        sys.stderr.write(f"above: {admin.unwrapped(each.group)}: lag is {lag}; the limit is {table.count(limit)}\n")
+    return is_above

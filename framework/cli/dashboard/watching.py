@@ -14,8 +14,10 @@ from typing import Any
 
 from framework.admin import facts
 from framework.admin.cluster import Admin
+from framework.admin.delayed import WaitingRetries
 from framework.admin.findings import Told, tried
 from framework.admin.groups import all_groups, reason_of
+from framework.admin.health import GroupHealth, work_of
 from framework.admin.memory import Memory
 from framework.admin.positions import Positions, positions
 from framework.cli.commands.groups import troubles
@@ -34,6 +36,7 @@ COST = 4
 GROUPS_MAX = 60
 APPLICATIONS_MAX = 16
 DAY_MS = 86_400_000
+NOT_READ = WaitingRetries(unknown="not read here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,14 @@ class GroupLook:
         return None if isinstance(self.positions, FrameworkError) else self.positions
 
     @property
+    def health(self) -> GroupHealth | None:
+        """Without the retries that wait at brokers: reading those each few seconds would cost more than they tell."""
+        found = self.found
+        if found is None:
+            return None
+        return GroupHealth(found, self.letters, NOT_READ, work_of(found.members.members))
+
+    @property
     def lag(self) -> int | None:
         return self.found.lag if self.found else None
 
@@ -116,9 +127,11 @@ class GroupLook:
 
     @property
     def state(self) -> State:
-        found = self.found
-        if found is None:
+        found, health = self.found, self.health
+        if found is None or health is None or found.unserved:
             return words.UNKNOWN_STATE
+        if health.is_failing:
+            return words.FAILING
         if self.is_paused and len(self.pictures) >= len(found.members.members):
             return words.PAUSED
         if not found.members.members and not found.members.unknown:

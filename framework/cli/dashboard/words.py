@@ -29,6 +29,7 @@ class State:
 FLOWS = State("up to date", "=", "good")
 BEHIND = State("behind", "~", "note")
 GROWING = State("growing", "!", "bad")
+FAILING = State("failing", "!", "bad")
 HELD = State("held", "!", "bad")
 PAUSED = State("paused", "P", "note")
 NOBODY = State("no member", "-", "idle")

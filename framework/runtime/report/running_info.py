@@ -13,12 +13,17 @@ from framework.wire.bodies.running import (
     ATTENDANCE,
     CLIENT_VERSION,
     CONSUME_TYPE,
+    HANGING,
     HOST,
     IS_ORDERLY,
     NAME_SERVERS,
+    OLDEST_MS,
     PAUSED,
+    RETRIES_WAITING,
+    RUNNING,
     SESSION,
     STARTED_AT,
+    SUCCESS_AGO_MS,
     THREADS,
     ConsumeStatus,
     ProcessQueueInfo,
@@ -80,6 +85,19 @@ def _properties(picture: Snapshot, group: GroupSnapshot) -> dict[str, str]:
         **({PAUSED: pause_text(group.pause)} if group.is_paused else {}),
         "group.balanced": str(group.is_balanced).lower(),
         **{f"group.{name}": str(getattr(group, name)) for name in _COUNTS},
+        **{name: str(number) for name, number in _work(group).items() if number is not None},
+    }
+
+
+def _work(group: GroupSnapshot) -> dict[str, int | None]:
+    """How its handlers do, for whoever asks from outside. What is not there is not said."""
+    agos_ms = [pace.success_ago_ms for pace in group.paces.values() if pace.success_ago_ms is not None]
+    return {
+        SUCCESS_AGO_MS: min(agos_ms, default=None),
+        RUNNING: group.running,
+        OLDEST_MS: group.oldest_ms,
+        HANGING: group.hanging,
+        RETRIES_WAITING: group.retries_waiting,
     }
 
 

@@ -21,6 +21,11 @@ HOST = "app.host"
 SESSION = "app.session"
 ATTENDANCE = "group.attendance"
 PAUSED = "group.paused"
+SUCCESS_AGO_MS = "group.success_ago_ms"
+RUNNING = "group.running"
+OLDEST_MS = "group.oldest_ms"
+HANGING = "group.hanging"
+RETRIES_WAITING = "group.retries_waiting"
 
 
 @body

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from framework.admin import delayed
 from framework.admin.groups import GroupMember
 from framework.admin.positions import Positions, QueuePosition
-from framework.cli.dashboard import delayed, history, words
+from framework.cli.dashboard import history, words
 from framework.cli.dashboard.desk import BrowserPage, Visit, group_of
 from framework.cli.dashboard.watching import GroupLook
 from framework.model.queue import MessageQueue
@@ -30,7 +31,7 @@ def page(visit: Visit) -> BrowserPage:
     retries = None
     if visit.text("retries"):
         with visit.desk.admin() as admin:
-            retries = delayed.waiting(admin, admin.wrapped(group.name), visit.desk.now_ms())
+            retries = delayed.waiting(admin, admin.wrapped(group.name))
     wishes = {wish for each in members if (wish := _wish(each)) is not None}
     track = group.track
     return BrowserPage(

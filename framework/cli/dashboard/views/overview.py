@@ -60,7 +60,9 @@ def _of_group(group: GroupLook) -> Iterator[Trouble]:
         yield Trouble("bad", f"{group.name}: cannot be looked at: {group.positions}", here, "group")
         return
     lag, behind = words.count(group.lag), words.age(group.behind_s)
-    if group.state is words.GROWING:
+    if group.state is words.FAILING:
+        yield Trouble("bad", f"{group.name}: nothing succeeds; {lag} behind", here, "group")
+    elif group.state is words.GROWING:
         rate = history.last(group.track.rates(lambda each: each.lag))
         grows = f", growing {words.rate(rate)}/s" if rate else ", growing"
         yield Trouble("bad", f"{group.name}: {lag} behind, by {behind}{grows}", queues, "queue map")

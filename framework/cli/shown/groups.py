@@ -1,0 +1,114 @@
+"""What commands say of groups: the verdict in a line, the worst first, and the same as fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from framework.cli import table
+
+if TYPE_CHECKING:
+    from framework.admin.cluster import Admin
+    from framework.admin.delayed import WaitingRetries
+    from framework.admin.health import GroupHealth
+    from framework.admin.positions import Positions
+
+GROUPS = (
+    table.Column("GROUP", "group"),
+    table.Column("STATE", "state"),
+    table.Column("MEMBERS", "members", table.count, is_number=True),
+    table.Column("LAG", "lag", table.count, is_number=True),
+    table.Column("RETRIES", "retries_waiting", table.count, is_number=True),
+    table.Column("FAILED 1H", "failed_last_hour", table.count, is_number=True),
+    table.Column("DEAD 1H", "dead_last_hour", table.count, is_number=True),
+    table.Column("DEAD", "dead_letters", table.count, is_number=True),
+)
+
+
+def row(admin: Admin, health: GroupHealth) -> dict[str, Any]:
+    """One group with the fields of the JSON."""
+    work = health.work
+    return {
+        "group": admin.unwrapped(health.positions.group),
+        "members": len(health.positions.members.members),
+        "lag": health.positions.lag,
+        "state": health.state,
+        "retries_waiting": health.waiting,
+        "dead_letters": health.dead,
+        "dead_last_hour": health.dead_lately,
+        "failed_last_hour": work.failed_in_an_hour if work.is_told else None,
+        "success_ago_s": work.success_ago_s,
+        "handlers_running": work.running,
+        "oldest_handler_s": work.oldest_s,
+        "handlers_hanging": work.hanging if work.is_told else None,
+        "silent_members": len(health.silent),
+        "troubles": list(_parts(health)),
+    }
+
+
+def said(admin: Admin, health: GroupHealth) -> str:
+    """The verdict on one group, before any number of a queue."""
+    name, state = admin.unwrapped(health.positions.group), health.state
+    if state == "nobody":
+        return f"{name}: no member, and no offset stored"
+    parts = list(_parts(health))
+    if state in ("unknown", "failing", "hanging", "no member", "retrying"):
+        told = f"{state}: {'; '.join(parts)}"
+    else:  # its part says it already
+        told = "; ".join(parts if state in ("paused", "dead letters", "behind") else ["up to date", *parts])
+    return f"{name}: {told}; {table.some(len(health.positions.members.members), 'member')}"
+
+
+def _parts(health: GroupHealth) -> Iterator[str]:
+    """What is wrong, the worst first."""
+    found, work = health.positions, health.work
+    if found.unserved:
+        yield f"{_lost(found)} on {', '.join(sorted(found.unserved))} cannot be seen"
+    if health.is_failing:
+        ago = f"; the last success was {table.age(work.success_ago_s)} ago" if work.success_ago_s is not None else ""
+        yield f"nothing succeeds{ago}"
+    if health.dead_lately:
+        yield f"{table.some(health.dead_lately, 'dead letter')} in the last hour"
+    if work.failed_in_an_hour:
+        yield f"{table.count(work.failed_in_an_hour)} failed in the last hour"
+    if work.hanging:
+        yield f"{table.some(work.hanging, 'handler')} given up, and still running"
+    if work.oldest_s is not None and work.oldest_s >= health.LONG_S:
+        yield f"a handler has run for {table.age(work.oldest_s)}"
+    if health.silent:
+        yield f"{table.some(len(health.silent), 'member')} silent (stopped, or blocked): {', '.join(health.silent)}"
+    for pause, members in health.pauses.items():
+        yield f"paused {pause}{'' if health.is_paused else f' in {len(members)} of its members'}"
+    if health.waiting:
+        least = "at least " if health.retries.is_cut else ""
+        yield f"{least}{table.some(health.waiting, 'message')} waiting for a retry"
+    if found.lag:
+        oldest = f", the oldest stored {table.age(found.lag_s)} ago" if found.lag_s is not None else ""
+        yield f"{table.some(found.lag, 'message')} behind{oldest}"
+    elif found.lag is None and not found.unserved:
+        yield "the lag is not known in full"
+
+
+def _lost(found: Positions) -> str:
+    count = sum(each.queue.broker in found.unserved for each in found.rows)
+    return table.some(count, "queue") if count else "what it has"
+
+
+def said_of_all(found: Sequence[GroupHealth]) -> str:
+    """How many groups are in which state, the worst first."""
+    from framework.admin.health import STATES
+
+    states = [each.state for each in found]
+    told = ", ".join(f"{states.count(state)} {state}" for state in STATES if state in states)
+    return f"{table.some(len(found), 'group')}: {told}" if found else "no group"
+
+
+def said_of_lags(found: Sequence[Positions], retries: WaitingRetries) -> str:
+    """How far several groups are behind, where nobody asked their members."""
+    lags = [each.lag for each in found if each.lag]
+    unknown = sum(each.lag is None for each in found)
+    told = f"{len(lags)} behind, by {table.some(sum(lags), 'message')}" if lags else "none behind"
+    if waiting := sum(retries.of(each.group) or 0 for each in found):
+        told += f"; {table.some(waiting, 'message')} waiting for a retry"
+    told = f"{table.some(len(found), 'group')}: {told}" if found else "no group"
+    return f"{told}; of {unknown} the lag is not known in full" if unknown else told
