@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
+
+import pytest
 
 from framework import Message, consumer
 from framework.errors import BrokerUnreachable
@@ -28,6 +31,13 @@ def app_of(desk: Harness) -> App:
 def group_of(desk: Harness) -> ConsumerGroup:
     (group,) = app_of(desk)._groups
     return group
+
+
+def pause(desk: Harness) -> None:
+    async def pausing() -> None:
+        app_of(desk).pause("billing")
+
+    desk._run(pausing())
 
 
 def end_loops(desk: Harness) -> None:
@@ -163,10 +173,7 @@ def test_nobody_is_named_where_nothing_waits_or_somebody_is_at_it() -> None:
         desk.send("parcels", "tea")
         desk.sleep("4m")
 
-        async def pause() -> None:
-            app_of(desk).pause("billing")
-
-        desk._run(pause())
+        pause(desk)
         desk.send("orders", "tea")
         desk.sleep("4m")
         assert [] == said(desk, STANDS)
@@ -176,3 +183,52 @@ def test_nobody_is_named_where_nothing_waits_or_somebody_is_at_it() -> None:
 
         desk._run(resume())
         desk.settle()
+
+
+WAITS, GO_ON = "queues wait for handlers", "handlers go on"
+
+
+@pytest.mark.parametrize("places", [2, 20])
+def test_where_handlers_hang_they_are_named_and_no_loop_is_restarted(places: int) -> None:
+    """With all places taken (2) the queues without a handler of theirs wait, too."""
+    free = asyncio.Event()
+
+    @consumer("orders", "billing")
+    async def hang(message: Message) -> None:
+        await free.wait()
+
+    with Harness(hang, settings={"consumers": {"billing": {"concurrency": places}}}) as desk:
+        for _ in range(8):
+            desk.send("orders", "tea")
+        desk.sleep("50s")
+        assert [] == said(desk, WAITS)
+        desk.sleep("3m")
+        (line,) = said(desk, WAITS)
+        assert [] == said(desk, STANDS)
+        free.set()
+        desk.settle(within="1m")
+        desk.sleep("30s")
+        assert 1 == len(said(desk, WAITS)) == len(said(desk, GO_ON))
+
+    waiting = {each["queue"] for each in desk.events}
+    assert (len(waiting), "warning") == (line["waiting"], line["level"])
+    assert (min(places, 8), places) == (line["running"], line["concurrency"])
+    assert line["oldest_ms"] >= 60_000
+    assert "hang(runtime/test_standstill.py:" in line["place"]
+    assert line["message"].startswith("orders@broker-a:")
+
+
+def test_a_group_that_is_paused_while_a_handler_hangs_waits_for_nobody() -> None:
+    free = asyncio.Event()
+
+    @consumer("orders", "billing")
+    async def hang(message: Message) -> None:
+        await free.wait()
+
+    with Harness(hang) as desk:
+        desk.send("orders", "tea")
+        desk.sleep("10s")
+        pause(desk)
+        desk.sleep("3m")
+        assert [] == said(desk, WAITS)
+        free.set()

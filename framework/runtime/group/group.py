@@ -29,6 +29,7 @@ from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import GroupPlan, Handling, retry_handling
 from framework.runtime.group.popping import is_any
 from framework.runtime.group.progressing import Progressing
+from framework.runtime.report.stacks import place_of
 from framework.runtime.reports import GroupReports, Reports
 from framework.services.crew.run import MessageCounts
 from framework.services.offsets.commit import CommitLoop
@@ -40,6 +41,7 @@ from framework.services.queue.popped import PopQueue
 from framework.services.queue.position import Arrivals, StartingPoint, find_start
 from framework.services.queue.pull import PullLoop, divide_bounds
 from framework.services.rebalance import RebalanceLoop
+from framework.services.standstill import HeldUp
 from framework.services.supervise import supervise
 from framework.wire.exchanges import OFFSET_MAX
 
@@ -331,6 +333,21 @@ class ConsumerGroup:
     def blocked_because(self, pull: PullLoop) -> str | None:
         """What keeps the queue's messages from ending."""
         return self.kind.crew.blocked_because(pull)
+
+    def held_up_by(self, pull: PullLoop) -> HeldUp | None:
+        """The handlers that its messages wait for: its own, or those that have all places; None where for none."""
+        running, concurrency = self.kind.crew.at_work(), self.plan.settings.concurrency
+        own = [each for each in running if each.queue == pull.queue]
+        if not own and len(running) < concurrency:
+            return None
+        oldest = min(own or running, key=lambda each: each.started)
+        return HeldUp(
+            max(self._world.clock.monotonic_ms() - round(oldest.started * 1000), 0),
+            len(running),
+            concurrency,
+            f"{oldest.queue}:{oldest.messages[0].queue_offset}",
+            place_of(oldest.worker),
+        )
 
     def __repr__(self) -> str:
         return f"<ConsumerGroup {self.plan.name}: {len(self.owned)} queues, {self.counts}>"
