@@ -71,10 +71,14 @@ class GroupView:
         return {queue: each.client_id for each in self.members for queue in each.queues or ()}
 
     @property
-    def pauses(self) -> dict[str, str]:
-        """Client id -> by whom it was paused, until when and why, as a member of ours says it."""
-        found = {each.client_id: each.info.properties.get(PAUSED) for each in self.members if each.info is not None}
-        return {member: pause for member, pause in found.items() if pause}
+    def paused(self) -> dict[str, list[str]]:
+        """By whom, until when and why, as a member of ours says it -> the members that are."""
+        found: dict[str, list[str]] = {}
+        for each in self.members:
+            pause = None if each.info is None else each.info.properties.get(PAUSED)
+            if pause:
+                found.setdefault(pause, []).append(each.client_id)
+        return found
 
 
 def all_groups(admin: Admin, *, with_own: bool = False) -> tuple[list[str], dict[str, str]]:
@@ -88,8 +92,8 @@ def all_groups(admin: Admin, *, with_own: bool = False) -> tuple[list[str], dict
     failed = {name: str(error) for name, error in answers.failed.items()}
     failed |= admin.absent({*answers.found, *answers.failed})
     names |= admin.memory.groups_at(failed)
-    own = () if with_own else {name for name in names if admin.unwrapped(name).startswith(REPLAY_PREFIX)}
-    return sorted(name for name in names if not is_system(name) and name not in own), failed
+    users = (name for name in names if not is_system(name) and (with_own or not is_replays(admin, name)))
+    return sorted(users), failed
 
 
 def check_known(admin: Admin, group: str) -> None:
@@ -105,6 +109,11 @@ def check_known(admin: Admin, group: str) -> None:
 def is_system(group: str) -> bool:
     """Whether the group is one of RocketMQ's own."""
     return group in SYSTEM_GROUPS or group.startswith(_SYSTEM_PREFIXES)
+
+
+def is_replays(admin: Admin, group: str) -> bool:
+    """Whether it only remembers how far a group's dead letters are dealt with."""
+    return admin.unwrapped(group).startswith(REPLAY_PREFIX)
 
 
 def view(admin: Admin, group: str, *, with_info: bool = True, silent: dict[str, str] | None = None) -> GroupView:

@@ -91,14 +91,6 @@ class GroupHealth:
         return [each.client_id for each in self.positions.members.members if each.silence]
 
     @property
-    def pauses(self) -> dict[str, list[str]]:
-        """By whom, until when and why -> the members that are."""
-        found: dict[str, list[str]] = {}
-        for member, pause in self.positions.members.pauses.items():
-            found.setdefault(pause, []).append(member)
-        return found
-
-    @property
     def waiting(self) -> int | None:
         """Messages that wait for their next try, at brokers and in members; None where brokers do not say."""
         at_brokers = self.retries.of(self.positions.group)
@@ -125,7 +117,7 @@ class GroupHealth:
     def is_paused(self) -> bool:
         """Every member is, as far as they say it."""
         members = self.positions.members
-        return bool(members.members) and len(members.pauses) == len(members.members)
+        return bool(members.members) and sum(map(len, members.paused.values())) == len(members.members)
 
     @property
     def state(self) -> GroupState:

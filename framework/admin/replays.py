@@ -21,6 +21,7 @@ from framework.admin.browse import Scan
 from framework.admin.cluster import Admin
 from framework.admin.dead_letters import Letter, LetterChoice, LetterQueue, letters, queues, replay_group
 from framework.admin.groups import reason_of, view
+from framework.admin.topics import readers
 from framework.client.copies import STORED
 from framework.client.outgoing import COMPRESS_ABOVE, DEFAULT_QUEUES, RESERVED
 from framework.errors import BrokerUnreachable, ConnectionLost, FrameworkError, Refused
@@ -59,6 +60,8 @@ class ReplayPlan:
     to_retry: bool
     counts: dict[str | None, int] = field(default_factory=dict)
     """Topic -> how many go there; None: those that do not say where they came from, which fail."""
+    others: set[str] = field(default_factory=set)
+    """Other groups that read these topics, and get the copies, too."""
 
     @property
     def count(self) -> int:
@@ -86,6 +89,10 @@ def plan(
     for letter in islice(found, limit):
         topic = _target(planned, letter)
         planned.counts[topic] = planned.counts.get(topic, 0) + 1
+    for topic in planned.counts if not to_retry else ():
+        if topic is not None:
+            planned.others.update(*readers(admin, topic).found.values())
+    planned.others.discard(group)
     return planned
 
 

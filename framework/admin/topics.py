@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from framework.admin.cluster import Admin
-from framework.admin.groups import reason_of
+from framework.admin.cluster import Admin, Answers
+from framework.admin.groups import is_replays, is_system, reason_of
 from framework.errors import BrokerUnreachable, ProtocolError, Refused
 from framework.model.reserved import (
     AUTO_CREATE_TOPIC,
@@ -17,6 +17,9 @@ from framework.model.reserved import (
     reply_topic,
 )
 from framework.wire import exchanges
+from framework.wire.bodies.route import GroupList
+from framework.wire.exchanges import Exchange, body_of
+from framework.wire.requests.admin import GroupsOfTopicRequest
 
 _OWN = (RETRY_PREFIX, DEAD_LETTER_PREFIX, PROGRESS_PREFIX, "RMQ_SYS_", "rmq_sys_", SCHEDULE_TOPIC, AUTO_CREATE_TOPIC)
 
@@ -30,6 +33,17 @@ class TopicView:
     brokers: tuple[str, ...]
     trouble: str = ""
     """Why its route is not known."""
+
+
+def readers(admin: Admin, topic: str) -> Answers[set[str]]:
+    """The groups that read it, or did, by the brokers that say so; without RocketMQ's own and ours."""
+    found: Answers[set[str]] = Answers()
+    asking = Exchange(GroupsOfTopicRequest(topic=topic), body_of(GroupList))
+    answers = admin.ask_each(lambda _: asking)
+    for broker, answer in answers.found.items():
+        found.found[broker] = {name for name in answer.groups if not is_system(name) and not is_replays(admin, name)}
+    found.failed = answers.failed
+    return found
 
 
 def topics(admin: Admin, *, with_system: bool = False) -> list[TopicView]:

@@ -15,6 +15,7 @@ from framework.admin.cluster import Admin, BrokerPlace
 from framework.admin.dead_letters import Letter, letter_of
 from framework.admin.findings import is_denied, tried
 from framework.admin.groups import connections_of, is_system, reason_of
+from framework.admin.topics import readers
 from framework.admin.topics import topics as user_topics
 from framework.errors import FrameworkError, Refused
 from framework.model.delay_levels import DELAYS_MS
@@ -30,12 +31,10 @@ from framework.model.reserved import (
     retry_topic,
 )
 from framework.wire import exchanges, ids, trace
-from framework.wire.bodies.route import GroupList
 from framework.wire.codes import ResponseCode
 from framework.wire.compression import decompress
-from framework.wire.exchanges import Exchange, body_of
+from framework.wire.exchanges import Exchange
 from framework.wire.record import Record
-from framework.wire.requests.admin import GroupsOfTopicRequest
 
 REAL_TOPIC = "REAL_TOPIC"
 _MADE = (RETRY_PREFIX, DEAD_LETTER_PREFIX)
@@ -178,12 +177,11 @@ class _Search:
         for copy in self._copies.values():
             groups.add(_group_of(copy.message.queue.topic) or "")
         if self._found.topic is not None:
-            asking = Exchange(GroupsOfTopicRequest(topic=self._found.topic), body_of(GroupList))
-            answers = self._admin.ask_each(lambda _: asking)
+            answers = readers(self._admin, self._found.topic)
             self._found.unknown |= {
                 name: reason_of(error) for name, error in answers.failed.items() if not _is_not_there(error)
             }
-            groups |= {name for answer in answers.found.values() for name in answer.groups}
+            groups.update(*answers.found.values())
         return sorted(name for name in groups if name and not is_system(name))
 
     def _put(self, copies: Iterable[_Copy]) -> bool:

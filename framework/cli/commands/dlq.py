@@ -259,7 +259,7 @@ def _replay(arguments: argparse.Namespace, admin: Admin) -> int:
 
     group = admin.wrapped(arguments.group)
     planned = replays.plan(admin, group, _choice(arguments), limit=arguments.limit, to_retry=arguments.to_retry)
-    summary = _summary(arguments, planned)
+    summary = _summary(arguments, planned, sorted(map(admin.unwrapped, planned.others)))
     rows = [
         {"topic": None if topic is None else admin.unwrapped(topic), "count": count}
         for topic, count in planned.counts.items()
@@ -287,11 +287,13 @@ def _replay(arguments: argparse.Namespace, admin: Admin) -> int:
     return ExitCode.FAILED if tally["failed"] else ExitCode.CLEAN
 
 
-def _summary(arguments: argparse.Namespace, planned: ReplayPlan) -> str:
+def _summary(arguments: argparse.Namespace, planned: ReplayPlan, others: list[str]) -> str:
     known = planned.count - planned.counts.get(None, 0)
     where = "this group's retry topic" if arguments.to_retry else "the topics that they came from"
     letters = "dead letter goes" if known == 1 else "dead letters go"
     told = f"{arguments.group}: {table.count(known)} {letters} to {where}"
+    if others:
+        told += f"; groups that get them, too: {', '.join(others)} (--to-retry: no other group does)"
     lost = planned.count - known
     return f"{told}; {table.count(lost)} do not say where they came from, and stay" if lost else told
 

@@ -72,7 +72,7 @@ def _one(admin: Admin, found: Positions, *, is_json: bool) -> ExitCode:
         table.write_json({name: value for name, value in row.items() if name != "group"} for row in rows)
     else:
         output.say(shown.said(admin, health.look(admin, found, delayed.waiting(admin), RealClock().now_ms())))
-        for trouble in troubles(admin, found):
+        for trouble in shown.differences(admin, found):
             output.say(table.caution(trouble))
         table.write(MEMBERS, [_member(admin, found, number) for number in range(len(found.members.members))])
         output.say("")
@@ -84,7 +84,7 @@ def _one(admin: Admin, found: Positions, *, is_json: bool) -> ExitCode:
 def _member(admin: Admin, found: Positions, number: int) -> dict[str, Any]:
     member = found.members.members[number]
     info = member.info
-    wanted = None if info is None else _wanted(admin, {each.topic: each.expression for each in info.subscriptions})
+    wanted = None if info is None else shown.wanted(admin, {each.topic: each.expression for each in info.subscriptions})
     return {
         "client_id": member.client_id,
         "address": member.address,
@@ -93,33 +93,3 @@ def _member(admin: Admin, found: Positions, number: int) -> dict[str, Any]:
         "queues": None if member.queues is None else len(member.queues),
         "subscription": wanted,
     }
-
-
-def _wanted(admin: Admin, subscriptions: dict[str, str]) -> str:
-    own = {topic: text for topic, text in subscriptions.items() if not topic.startswith("%RETRY%")}
-    return "; ".join(f"{admin.unwrapped(topic)}: {text}" for topic, text in sorted(own.items()))
-
-
-def troubles(admin: Admin, found: Positions) -> list[str]:
-    """What is wrong with the group, each in a line."""
-    members = found.members.members
-    wishes = {each.client_id: _wanted(admin, _of(each)) for each in members if each.info is not None}
-    lines: list[str] = []
-    if len(set(wishes.values())) > 1:
-        told = ", ".join(f"{member}: {wish}" for member, wish in wishes.items())
-        lines.append(f"members subscribe differently, so messages are missed: {told}")
-    pauses: dict[str, list[str]] = {}
-    for member, pause in found.members.pauses.items():
-        pauses.setdefault(pause, []).append(member)
-    lines += [f"paused {pause} (in {', '.join(those)})" for pause, those in pauses.items()]
-    idle = [each.client_id for each in members if each.queues == ()]
-    if idle and found.rows:
-        lines.append(f"{len(idle)} of {len(members)} members have no queue: {', '.join(idle)}")
-    unowned = [str(row.queue) for row in found.rows if row.owner is None]
-    if members and unowned and not found.unknown:
-        lines.append(f"{len(unowned)} queues have no owner: {', '.join(unowned[:5])}")
-    return lines
-
-
-def _of(member: Any) -> dict[str, str]:
-    return {each.topic: each.expression for each in member.info.subscriptions}

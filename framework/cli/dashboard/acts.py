@@ -223,7 +223,9 @@ def replay_plan(visit: Visit) -> ActPlan:
             {"topic": "not said: these stay" if topic is None else admin.unwrapped(topic), "count": count}
             for topic, count in planned.counts.items()
         ]
-    where = f"to {group.name} alone" if to_retry else "to the topics that they came from: every group there gets them"
+        others = ", ".join(sorted(map(admin.unwrapped, planned.others)))
+    where = f"to {group.name} alone" if to_retry else "to the topics that they came from"
+    where += f"; other groups get them, too: {others}" if others else ""
     return ActPlan(
         f"Replay dead letters of {group.name}", group.name, "/act/replay", "Replay",
         f"{words.count(planned.count)} dead letters go {where}, {rate}/s at most.",

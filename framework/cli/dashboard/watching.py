@@ -20,12 +20,12 @@ from framework.admin.groups import all_groups, reason_of
 from framework.admin.health import GroupHealth, work_of
 from framework.admin.memory import Memory
 from framework.admin.positions import Positions, positions
-from framework.cli.commands.groups import troubles
 from framework.cli.dashboard import words
 from framework.cli.dashboard.history import GroupSample, Move, Track
 from framework.cli.dashboard.words import State
 from framework.cli.live.figures import Figures, figures
 from framework.cli.live.find import SECONDS
+from framework.cli.shown.groups import differences
 from framework.client.options import ClusterOptions
 from framework.errors import FrameworkError
 from framework.net.control.asking import Answer, ControlFailed, Request, ask_all, workers_of
@@ -250,7 +250,7 @@ class Watching:
             track,
             [row for each in here for row in each.rows(own)],
             [picture for each in here for picture in each.pictures(own)],
-            [] if isinstance(found, FrameworkError) else troubles(admin, found),
+            [] if isinstance(found, FrameworkError) else differences(admin, found),
         )
         track.add(_sample(now_ms, look))
         if not isinstance(found, FrameworkError) and not found.members.unknown:

@@ -42,7 +42,7 @@ def row(admin: Admin, health: GroupHealth) -> dict[str, Any]:
         "oldest_handler_s": work.oldest_s,
         "handlers_hanging": work.hanging if work.is_told else None,
         "silent_members": len(health.silent),
-        "troubles": list(_parts(health)),
+        "troubles": [*_parts(health), *differences(admin, health.positions)],
     }
 
 
@@ -77,8 +77,8 @@ def _parts(health: GroupHealth) -> Iterator[str]:
         yield f"a handler has run for {table.age(work.oldest_s)}"
     if health.silent:
         yield f"{table.some(len(health.silent), 'member')} silent (stopped, or blocked): {', '.join(health.silent)}"
-    for pause, members in health.pauses.items():
-        yield f"paused {pause}{'' if health.is_paused else f' in {len(members)} of its members'}"
+    for pause in health.positions.members.paused if health.is_paused else ():
+        yield f"paused {pause}"
     if health.waiting:
         least = "at least " if health.retries.is_cut else ""
         yield f"{least}{table.some(health.waiting, 'message')} waiting for a retry"
@@ -112,3 +112,30 @@ def said_of_lags(found: Sequence[Positions], retries: WaitingRetries) -> str:
         told += f"; {table.some(waiting, 'message')} waiting for a retry"
     told = f"{table.some(len(found), 'group')}: {told}" if found else "no group"
     return f"{told}; of {unknown} the lag is not known in full" if unknown else told
+
+
+def differences(admin: Admin, found: Positions) -> list[str]:
+    """How its members do not fit together, each in a line."""
+    members = found.members.members
+    wishes = {each.client_id: wanted(admin, _of(each)) for each in members if each.info is not None}
+    lines: list[str] = []
+    if len(set(wishes.values())) > 1:
+        told = ", ".join(f"{member}: {wish}" for member, wish in wishes.items())
+        lines.append(f"members subscribe differently, so messages are missed: {told}")
+    lines += [f"paused {pause} (in {', '.join(those)})" for pause, those in found.members.paused.items()]
+    idle = [each.client_id for each in members if each.queues == ()]
+    if idle and found.rows:
+        lines.append(f"{len(idle)} of {len(members)} members have no queue: {', '.join(idle)}")
+    unowned = [str(row.queue) for row in found.rows if row.owner is None]
+    if members and unowned and not found.unknown:
+        lines.append(f"{len(unowned)} queues have no owner: {', '.join(unowned[:5])}")
+    return lines
+
+
+def wanted(admin: Admin, subscriptions: dict[str, str]) -> str:
+    own = {topic: text for topic, text in subscriptions.items() if not topic.startswith("%RETRY%")}
+    return "; ".join(f"{admin.unwrapped(topic)}: {text}" for topic, text in sorted(own.items()))
+
+
+def _of(member: Any) -> dict[str, str]:
+    return {each.topic: each.expression for each in member.info.subscriptions}

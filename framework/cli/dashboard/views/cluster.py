@@ -6,16 +6,13 @@ from typing import Any
 
 from framework.admin import doctor, facts
 from framework.admin.findings import tried
-from framework.admin.groups import is_system
+from framework.admin.topics import readers
 from framework.admin.topics import topics as all_topics
 from framework.cli.commands.doctor import unknown_lines, verdict
 from framework.cli.dashboard.desk import BrowserPage, Visit
 from framework.errors import FrameworkError
 from framework.net.http.messages import HttpRefused
 from framework.wire import exchanges
-from framework.wire.bodies.route import GroupList
-from framework.wire.exchanges import Exchange, body_of
-from framework.wire.requests.admin import GroupsOfTopicRequest
 
 TOPICS_MAX = 300
 QUEUES_MAX = 512
@@ -59,10 +56,8 @@ def topic(visit: Visit) -> BrowserPage:
                     "trouble": bad,
                 }
             )
-        asking = Exchange(GroupsOfTopicRequest(topic=wrapped), body_of(GroupList))
-        answers = admin.ask_each(lambda _: asking)
-        groups = sorted({each for answer in answers.found.values() for each in answer.groups if not is_system(each)})
-        readers = [admin.unwrapped(each) for each in groups]
+        groups = sorted(set().union(*readers(admin, wrapped).found.values()))
+        named = [admin.unwrapped(each) for each in groups]
     known = [each["kept"] for each in rows]
     return BrowserPage(
         "topic.html",
@@ -71,7 +66,7 @@ def topic(visit: Visit) -> BrowserPage:
             "topic": name,
             "rows": rows,
             "left_out": max(len(route.readable) - QUEUES_MAX, 0),
-            "groups": readers,
+            "groups": named,
             "kept": None if None in known else sum(known),
             "looked": visit.look.groups,
         },
