@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from framework.model.answers import understood
 from framework.model.outcome import Ack, BatchFailed, Commit, DeadLetter, Drop, RetryLater, Rollback, Suspend
 
 _OUTCOMES = (Ack, RetryLater, DeadLetter, Suspend, Drop)
@@ -25,6 +26,7 @@ def spread(answer: object, count: int) -> list[object]:
     """
     if answer is None:
         return [None] * count
+    answer = understood(answer)
     if isinstance(answer, BatchFailed):
         if not 0 <= answer.at < count:
             return _mistaken(f"BatchFailed(at={answer.at}) is not in a batch of {count}", count)
@@ -49,6 +51,9 @@ def _each(answers: Sequence[object], count: int) -> list[object]:
     for index, each in enumerate(answers):
         if isinstance(each, _OF_ALL):
             return _mistaken(f"outcome {index} is {each}, which is said of a whole batch: return it alone", count)
+        meant = understood(each)
+        if meant is not each:
+            return _mistaken(f"outcome {index} of the batch: {meant}", count)
         if each is not None and not isinstance(each, (*_OUTCOMES, Exception)):
             return _mistaken(f"outcome {index} of the batch is a {type(each).__name__}", count)
     return list(answers)

@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 from framework import marks
 from framework.core.portion import Portion
 from framework.core.retry import SendBack
-from framework.model.message import Message
-from framework.model.repeated import repeated
+from framework.model.message import Message, repeated
 
 Place: TypeAlias = tuple[Portion, int]
 """One message of a line: the portion and the index in it."""

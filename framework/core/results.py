@@ -9,10 +9,11 @@ from __future__ import annotations
 from framework.core import limits
 from framework.core.retry import outcome_of
 from framework.errors import BodyUnavailable, RecordDamaged
+from framework.model.answers import understood
 from framework.model.outcome import (
+    OUTCOMES,
     Ack,
     BatchFailed,
-    Commit,
     DeadLetter,
     Drop,
     Kind,
@@ -25,8 +26,6 @@ from framework.model.retrying import Retry
 
 HOLDS = (BodyUnavailable, RecordDamaged, MemoryError)
 """Raised where we lack the means to open a message: no attempt, nothing of the message's, and its queue is held."""
-
-OUTCOMES = (Ack, Commit, RetryLater, DeadLetter, Suspend, Drop, Rollback)
 
 
 class Result:
@@ -57,6 +56,7 @@ def result_of(value: object) -> Result:
     """Judge what a handler returned or raised, where nothing was declared about it."""
     if isinstance(value, Result):
         return value
+    value = understood(value)
     outcome = outcome_of(value)
     if isinstance(value, Exception):
         return Result(outcome, "exception", value)
@@ -72,6 +72,7 @@ def kind_of(result: Result, elapsed_ms: float) -> Kind:
 
 def explicit(value: object) -> object:
     """Under `explicit_ack` only `Ack()` is success: it becomes None, and None becomes another try."""
+    value = understood(value)
     if isinstance(value, Ack):
         return None
     if isinstance(value, (*OUTCOMES, Result, Exception)):

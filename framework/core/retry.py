@@ -6,7 +6,6 @@ The copy that a retry leaves on the broker is durable before the source is settl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import CoroutineType
 from typing import TypeAlias
 
 from framework.core import limits
@@ -14,9 +13,6 @@ from framework.errors import BodyUndecodable, ConnectionLost, FrameworkError, Re
 from framework.model import delay_levels
 from framework.model.durations import to_ms
 from framework.model.outcome import Ack, DeadLetter, Drop, Outcome, RetryLater, Rollback, Suspend
-
-NOT_AWAITED = "the handler returned a coroutine, so nothing of that has run; await it in an async handler"
-"""Success would lose the message: `return save(order)` without an await is forgotten easily."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +55,6 @@ def outcome_of(result: object) -> Outcome:
             return RetryLater(reason=f"{type(error).__name__}: {error}")
         case Rollback(reason=reason):
             return RetryLater(reason=f"rolled back: {reason}" if reason else "rolled back")
-        case CoroutineType():
-            result.close()  # or Python warns of it later, where nobody knows whose it was
-            return RetryLater(reason=NOT_AWAITED)
         case _:
             return Ack()
 

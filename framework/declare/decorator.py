@@ -244,7 +244,7 @@ def _spec(
         arguments = tried(lambda: arguments_of(function, names, is_batch=bool(batch), has_codec=bool(codec))) or PLAIN
     publishes = tried(lambda: publishes_of(function, commit, batch)) or ()
     replies = bool(tried(lambda: is_replying(function, commit, batch)))
-    tried(lambda: check_return(function, names, is_used=bool(publishes) or replies))
+    tried(lambda: check_return(function, names, is_used=bool(publishes) or replies, is_batch=bool(batch)))
     spec = ConsumerSpec(
         topic=tried(lambda: _named("topic", chosen, findings)) or "",
         group=tried(lambda: _named("group", chosen, findings)) or "",

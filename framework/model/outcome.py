@@ -93,6 +93,9 @@ class Extend:
             raise ValueError("Extend by more than nothing")
 
 
+OUTCOMES = (Ack, Commit, RetryLater, DeadLetter, Suspend, Drop, Rollback)
+"""What a handler's answer may ask for."""
+
 Outcome: TypeAlias = Ack | RetryLater | DeadLetter | Suspend | Drop
 
 Kind: TypeAlias = Literal["success", "failed", "exception", "nothing", "timed_out"]

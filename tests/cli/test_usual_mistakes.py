@@ -194,6 +194,13 @@ MISTAKES: list[Mistake] = [
         "FA-H010",
     ),
     Mistake(
+        "a class as the answer",
+        {"shop.py": SHOP.replace("None: ...", '"type[OSError] | None": ...')},
+        ("shop.py",),
+        "shop.py:4: consumer 'bill': returns the class OSError, which fails; raise OSError(...)",
+        "FA-H010",
+    ),
+    Mistake(
         "the settings file as APP",
         {"shop.py": SHOP, "shop.yaml": "app: {name: desk}\n"},
         ("shop.yaml",),

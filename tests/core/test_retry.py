@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 
 from framework.core import limits
 from framework.core.retry import (
-    NOT_AWAITED,
     Decision,
     SendBack,
     Settle,
@@ -43,18 +40,6 @@ from framework.model.outcome import Ack, DeadLetter, Drop, Outcome, RetryLater, 
 def test_what_a_handler_returned_or_raised_has_one_name(expected: Outcome, result: object) -> None:
     """A value that is no outcome is success: handlers may return anything, and often return what they wrote."""
     assert expected == outcome_of(result)
-
-
-def test_what_was_not_awaited_is_no_success() -> None:
-    """`return save(order)`: nothing of `save` has run, and a success would lose the message."""
-
-    async def save() -> None:
-        raise AssertionError("never runs")
-
-    coroutine = save()
-
-    assert RetryLater(reason=NOT_AWAITED) == outcome_of(coroutine)
-    assert "CORO_CLOSED" == inspect.getcoroutinestate(coroutine), "or Python warns of it"
 
 
 @pytest.mark.parametrize(

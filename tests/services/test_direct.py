@@ -40,6 +40,11 @@ def consumed(call: Callable[[Message], Any], *, is_async: bool = True) -> Direct
         (Suspend("2s"), LATER, "suspends its queue for 2s"),
         (Commit(), COMMIT, None),
         (Rollback(reason="closed"), ROLLBACK, "closed"),
+        (
+            RetryLater,
+            THREW,
+            "TypeError('the handler returned the class RetryLater; return RetryLater(...)')",
+        ),
     ],
 )
 def test_a_result_is_called_by_rocketmqs_word(result: object, word: str, remark: str | None) -> None:

@@ -13,6 +13,7 @@ from framework.core.results import Result, explicit
 from framework.hooks.contexts import Around, Context
 from framework.hooks.run_sync import run_sync
 from framework.hooks.verdict import NOT_DONE, NotDone
+from framework.model.answers import understood
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import RetryLater
@@ -82,6 +83,7 @@ def surrounded(invoke: Invoke, arounds: Sequence[Around], *, is_async: bool, is_
 
 def unfinished_by(value: object, *, is_explicit: bool) -> Exception | None:
     """What contexts are left with: None where the handler has done its work."""
+    value = understood(value)
     if isinstance(value, Exception):
         return value
     if is_explicit:

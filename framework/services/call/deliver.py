@@ -18,6 +18,7 @@ from framework.declare import ConsumerSpec
 from framework.errors import BodyUndecodable
 from framework.hooks.calls import Calls
 from framework.hooks.contexts import Around
+from framework.model.answers import understood
 from framework.model.delivery import BatchDelivery, Delivery
 from framework.model.message import Message
 from framework.model.outcome import Ack, Drop, Kind, Outcome, RetryLater
@@ -306,6 +307,7 @@ class Judge:
             return self._undecodable.judged(message, value)
         if isinstance(value, HOLDS):
             return value
+        value = understood(value)
         if self.is_explicit:
             value = explicit(value)
         if value is not None and self._retry is not None:

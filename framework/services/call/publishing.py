@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from framework.core.results import OUTCOMES
 from framework.declare.encoding import json_of
-from framework.errors import ConfigurationError, FrameworkError
+from framework.errors import ConfigurationError, FrameworkError, shorten
 from framework.mistakes import WrongMoment
+from framework.model.answers import understood
 from framework.model.message import Message
-from framework.model.outcome import Ack, RetryLater
+from framework.model.outcome import OUTCOMES, Ack, RetryLater
 from framework.services.call.replying import Reply
 from framework.services.call.resources import Values
 
@@ -52,6 +52,7 @@ async def published(
     answer: object, topics: Sequence[str], send: Send, encode: Encode | None = None, order_key: OrderKey | None = None
 ) -> object:
     """What the handler's answer comes to: itself, or success once all that it returned is stored."""
+    answer = understood(answer)
     if answer is None or isinstance(answer, (*OUTCOMES, Exception)):
         return answer
     for message in messages_of(answer, topics, encode, order_key):
@@ -77,6 +78,8 @@ def _message(value: object, topics: Sequence[str], encode: Encode | None, order_
         if value.topic not in topics:
             raise ValueError(f"a message for {value.topic!r} was returned, but @publishes names {', '.join(topics)}")
         return value
+    if isinstance(meant := understood(value), (*OUTCOMES, BaseException)):
+        raise TypeError(f"a list to publish holds {shorten(meant)}; return an outcome alone, and raise an exception")
     if len(topics) > 1:
         raise ValueError(
             f"a {type(value).__name__} was returned, but @publishes names {', '.join(topics)}: "

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from framework.core.results import OUTCOMES
 from framework.declare.encoding import json_of
+from framework.model.answers import understood
 from framework.model.message import Message
-from framework.model.outcome import Ack
+from framework.model.outcome import OUTCOMES, Ack
 
 Reply = Callable[[Message, bytes], Awaitable[object]]
 
 
 async def replied(answer: object, request: Message, reply: Reply) -> object:
     """What the handler's answer comes to: itself, or success once the reply was sent or given up."""
+    answer = understood(answer)
     if answer is None or isinstance(answer, (*OUTCOMES, Exception)):
         return answer
     await reply(request, body_of(answer))

@@ -10,8 +10,7 @@ import asyncio
 
 from framework.core.chunk import Chunk
 from framework.core.window import Window
-from framework.model.message import Message
-from framework.model.repeated import repeated
+from framework.model.message import Message, repeated
 from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
 from framework.services.call.run_once import run_once

@@ -9,6 +9,7 @@ import pyarrow as pa
 import structlog
 
 from framework.errors import shorten
+from framework.model.answers import understood
 from framework.model.contracts import Taking
 from framework.model.delay_levels import TO_DEAD_LETTERS
 from framework.model.outcome import DeadLetter
@@ -43,7 +44,7 @@ class Batches:
         """Rows that failed; all of them where the function raised. Raises only where the session died."""
         try:
             answer = self._called(frame, session)
-            return self._checked(answer) if isinstance(answer, pa.Table) else []
+            return [] if answer is None else self._checked(answer)
         except SessionDied:
             raise
         except Exception as error:  # noqa: BLE001 - border: the handler's, and Spark's
@@ -55,16 +56,21 @@ class Batches:
             rows = frame.select(*ADDRESS).toArrow().to_pylist()
             return [{**row, "verdict": "retry", "reason": reason} for row in rows]
 
-    def _called(self, frame: Any, session: Any) -> object:
+    def _called(self, frame: Any, session: Any) -> pa.Table | None:
         name = self._taking.name
         try:
             # What runs is tagged by the context, which all sessions of a driver share.
             with limited(session, self._job_timeout, name):
-                return verdicts_in(self._taking.function(frame), name)
+                answer = understood(verdicts_in(self._taking.function(frame), name))
         except Exception as error:
             if self._shared.is_alive(session):
                 raise
             raise SessionDied(name) from error  # not the handler's fault; the batch runs again when there is a session
+        if answer is None or isinstance(answer, pa.Table):
+            return answer
+        if isinstance(answer, Exception):
+            raise answer
+        raise TypeError(f"the handler returned {shorten(answer)}; return a frame of verdicts, or nothing")
 
     def _split(self, frame: Any, session: Any, error: Exception, runs: int) -> list[Row]:
         """The batch is pulled once more, and its parts are frames of what came."""
@@ -74,8 +80,7 @@ class Batches:
 
         def part(begin: int, end: int) -> list[Any]:
             answer = self._called(branch.createDataFrame(table.slice(begin, end - begin)), session)
-            named = isinstance(answer, pa.Table)
-            return outcomes_at(answer, addresses[begin:end]) if named else [None] * (end - begin)
+            return [None] * (end - begin) if answer is None else outcomes_at(answer, addresses[begin:end])
 
         results, used = blamed(len(rows), error, runs, part)
         bad = sum(isinstance(each, Exception) for each in results)

@@ -23,6 +23,7 @@ from framework_spark.trouble import SessionDied
 from pydantic import ValidationError
 from structlog.testing import capture_logs
 
+from framework import DeadLetter, RetryLater
 from framework.errors import ConfigurationError
 from framework.model.contracts import Taking
 from framework.model.subscription import Start
@@ -100,6 +101,13 @@ def test_rows_with_a_verdict_are_sent_back_and_all_others_are_well() -> None:
 )
 def test_an_answer_that_fits_nothing_sends_the_whole_batch_back(answer: pa.Table) -> None:
     assert [(0, "retry"), (1, "retry"), (2, "retry")] == failed(lambda frame: Frame(answer))
+
+
+@pytest.mark.parametrize(
+    "answer", [RetryLater, RetryLater("10s"), DeadLetter("no"), OSError, OSError("no"), 5, "ok", [0]]
+)
+def test_what_is_neither_a_frame_nor_nothing_is_no_success(answer: object) -> None:
+    assert [(0, "retry"), (1, "retry"), (2, "retry")] == failed(lambda frame: answer)
 
 
 def test_an_exception_is_the_handlers_fault_only_where_the_session_lives() -> None:
