@@ -146,8 +146,12 @@ class WrongMoment(ConfigurationError):
     id = "FA-A001"
 
 
-class ArgumentWrong(ConfigurationError):
+class ArgumentWrong(ConfigurationError, ValueError):
     id = "FA-A003"
+
+
+class ArgumentMistyped(ArgumentWrong, TypeError):
+    """Of a type that it cannot be."""
 
 
 class InstanceTaken(ConfigurationError):
@@ -169,8 +173,12 @@ class TransactionWrong(ConfigurationError):
 # M, messages that are to be sent.
 
 
-class MessageWrong(ConfigurationError):
+class MessageWrong(ConfigurationError, ValueError):
     id = "FA-M001"
+
+
+class MessageMistyped(MessageWrong, TypeError):
+    """It, or a part of it, is of a type that it cannot be."""
 
 
 # U, the command line.

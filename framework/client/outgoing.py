@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 
 from framework.client.producing.delays import BrokerTimer, Wish
 from framework.errors import shorten
-from framework.mistakes import MessageWrong, NameWrong
+from framework.mistakes import MessageMistyped, MessageWrong, NameWrong
 from framework.model import delay_levels
 from framework.model.message import DELAY_LEVEL, SHARDING_KEY, UNIQUE_KEY, WAIT_STORE, Message
 from framework.model.namespaces import wrap
@@ -290,7 +290,7 @@ def check_properties(topic: str, given: Mapping[str, str]) -> None:
     """Raise MessageWrong for what brokers would drop or take for their own."""
     for name, value in given.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise MessageWrong(
+            raise MessageMistyped(
                 f"message to {topic}: property {shorten(name)}={shorten(value)}: name and value must be texts"
             )
         if not name or not value:
@@ -300,6 +300,11 @@ def check_properties(topic: str, given: Mapping[str, str]) -> None:
 
 
 def _checked_level(level: int) -> int:
+    if not isinstance(level, int) or isinstance(level, bool):
+        raise MessageMistyped(
+            f"delay_level={shorten(level)}: write a number from 1 to {delay_levels.LEVEL_MAX}; a time such as "
+            '"10s" goes to delay='
+        )
     if not 0 < level <= delay_levels.LEVEL_MAX:
         raise MessageWrong(f"delay_level {level}: use 1 to {delay_levels.LEVEL_MAX}, or 0 for no delay")
     return level

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from framework.client.cluster import Cluster
 from framework.client.dialogue.checks import group_of
+from framework.client.dialogue.halves import refuse_delay
 from framework.client.dialogue.producing import Preparing
 from framework.client.dialogue.transactions import TransactionBlock
 from framework.client.options import ClusterOptions
@@ -22,18 +23,18 @@ from framework.client.outgoing import BODY_BYTES_MAX, COMPRESS_ABOVE, Outgoing, 
 from framework.client.presence import Presence
 from framework.client.producing import recalls
 from framework.client.producing.accumulating import Accumulator
-from framework.client.producing.attempts import Attempts, WhenAway
+from framework.client.producing.attempts import Attempts
 from framework.client.producing.bodies import Bodies
 from framework.client.producing.delays import Wish, wish_of
-from framework.client.producing.options import CODECS, check_options, linger_ms, timeout_ms
+from framework.client.producing.options import CODECS, WhenAway, check_options, linger_ms, timeout_ms
 from framework.client.producing.told import AnyAttempts, ToldAttempts
 from framework.client.producing.traces import SendTrace
 from framework.client.tracing import SEND_TIMEOUT, producer_group
 from framework.declare.transactions import TransactionCheck
-from framework.errors import FrameworkError, PartlySent, Refused, RequestTimedOut
-from framework.mistakes import ArgumentWrong, MessageWrong, WrongMoment
+from framework.errors import FrameworkError, PartlySent, Refused, RequestTimedOut, shorten
+from framework.mistakes import ArgumentWrong, MessageMistyped, MessageWrong, WrongMoment
 from framework.model.contracts import Encodes
-from framework.model.message import Message, checked_order_key
+from framework.model.message import Message, checked_order_key, checked_queue
 from framework.model.namespaces import wrap
 from framework.model.queue import MessageQueue
 from framework.model.reserved import GROUP_LENGTH_MAX, TRACE_TOPIC, check_name
@@ -260,7 +261,7 @@ class Producer:
         unless `queue` says where they go.
         """
         self._check_loop("send_batch")
-        batch, results = list(messages), list[SendResult]()
+        batch, results = _listed(messages), list[SendResult]()
         if self._hooks is not None:
             batch = [self._hooks.begun(each) for each in batch]
         for part in self._batches(batch, [self._next_key() for _ in batch], is_placed=queue is not None):
@@ -328,9 +329,19 @@ class Producer:
         order_key: str | None,
     ) -> Message:
         if isinstance(message, str):
-            content = b"" if body is None else self._bodies.of(message, body)
-            return Message(message, content, tags=tags, keys=keys, properties=properties, order_key=order_key)
-        if body is not None or tags or properties or tuple(keys) or order_key is not None:
+            if body is None:
+                raise MessageMistyped(f"message to {message}: the body is missing; give bytes, text, a dict or a model")
+            return Message(
+                message,
+                self._bodies.of(message, body),
+                tags=tags,
+                keys=keys,
+                properties=properties,
+                order_key=order_key,
+            )
+        if not isinstance(message, Message):
+            raise MessageMistyped(f"send: {shorten(message)} is no topic; give a text, or a Message(topic, body)")
+        if body is not None or tags or properties or keys or order_key is not None:
             raise MessageWrong(
                 "send: a Message carries its own body, tags, keys, properties and order key; give a topic instead"
             )
@@ -353,6 +364,8 @@ class Producer:
     async def queue_of(self, topic: str, order_key: str) -> MessageQueue:
         """The queue that messages of this order key go to, whether its broker is there or not."""
         self._check_loop("queue_of")
+        if not isinstance(topic, str):
+            raise MessageMistyped(f"queue_of: {shorten(topic)} is no topic; give a text")
         queue = await self._attempts.queue_of(wrap(self._namespace, topic), checked_order_key(order_key))
         return queue._replace(topic=topic)
 
@@ -361,6 +374,7 @@ class Producer:
         block ends without an exception, and never if it raises one. Needs a check function (`@transaction_check`).
         """
         self._check_loop("transaction")
+        refuse_delay(message)
         return TransactionBlock(self.preparing, message, timeout)
 
     async def request(
@@ -398,7 +412,7 @@ class Producer:
         return self._keys.next(self._world.clock.now_ms())
 
     def _wrapped(self, queue: MessageQueue | None) -> MessageQueue | None:
-        return None if queue is None else queue._replace(topic=wrap(self._namespace, queue.topic))
+        return None if queue is None else checked_queue(queue)._replace(topic=wrap(self._namespace, queue.topic))
 
     def _limit_ms(self, timeout: str | float | None) -> int:
         return self._timeout_ms if timeout is None else timeout_ms(timeout)
@@ -420,3 +434,13 @@ class Producer:
 
     def __repr__(self) -> str:
         return f"<Producer {self._group} by {self._shared or self._own or 'nothing yet'}>"
+
+
+def _listed(messages: object) -> list[Message]:
+    """Those of a batch. A text would be a list of its letters."""
+    is_list = isinstance(messages, Iterable) and not isinstance(messages, str | bytes)
+    batch: list[Any] = list(messages) if is_list else [messages]  # type: ignore[call-overload]  # looked at above
+    for each in batch:
+        if not is_list or not isinstance(each, Message):
+            raise MessageMistyped(f"send_batch: {shorten(each)}: give a list of Message(topic, body)")
+    return batch

@@ -5,14 +5,20 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from framework.errors import shorten
+
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 LONGEST_MS = 366 * 86_400_000
 
 
 def to_ms(value: str | float) -> int:
-    """Milliseconds; ValueError names the value and the forms that are understood."""
-    return _read(value) if isinstance(value, str) else _within(value, value * 1_000)
+    """Milliseconds; ValueError, or TypeError, names the value and the forms that are understood."""
+    if isinstance(value, str):
+        return _read(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{shorten(value)} is not a duration; write 30s, 15m or 1h30m, or a number of seconds")
+    return _within(value, value * 1_000)
 
 
 @lru_cache(maxsize=256)

@@ -6,11 +6,13 @@ nobody looks into costs one small object. `wire/stored.py` makes pulled messages
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from framework.errors import shorten
-from framework.mistakes import MessageWrong
+from framework.mistakes import MessageMistyped, MessageWrong
 from framework.model.queue import MessageQueue
 
 # Property names that RocketMQ itself reads; a producer's own properties may not use them.
@@ -28,8 +30,51 @@ KEY_SEPARATOR = " "
 def checked_order_key(key: object) -> str:
     """The key, or a ConfigurationError: numbers are refused, since Java hashes an Integer otherwise than a text."""
     if not isinstance(key, str) or not key:
-        raise MessageWrong(f"order_key {shorten(key)}: must be a text that is not empty; leave it out for no order")
+        kind = MessageWrong if isinstance(key, str) else MessageMistyped
+        raise kind(f"order_key {shorten(key)}: must be a text that is not empty; leave it out for no order")
     return key
+
+
+def checked_queue(queue: object) -> MessageQueue:
+    """The queue, or a ConfigurationError: a number alone names none, since each broker counts its own from 0."""
+    if not isinstance(queue, MessageQueue):
+        raise MessageMistyped(
+            f"queue={shorten(queue)}: give a MessageQueue, such as the one of a SendResult, of Producer.queue_of(), or "
+            'MessageQueue("orders", "broker-a", 2)'
+        )
+    return queue
+
+
+def body_of(value: object) -> bytes:
+    """The body of a message, of what a handler publishes or of a reply. Bytes and text are as they are; a dict, list,
+    model, dataclass or struct becomes JSON. TypeError for anything else: `bytes(5)` would be five zeros.
+    """
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    msgspec: Any = sys.modules.get("msgspec")
+    if msgspec is not None and isinstance(value, msgspec.Struct):
+        encoded: bytes = msgspec.json.encode(value)
+        return encoded
+    name = type(value).__name__
+    is_data = dataclasses.is_dataclass(value) or hasattr(value, "__pydantic_serializer__")
+    if isinstance(value, type) or not (is_data or isinstance(value, Mapping | list | tuple)):
+        what = f"the class {value.__name__}" if isinstance(value, type) else f"a value of type {name}"
+        raise TypeError(
+            f"{what} cannot be a body; give bytes, text, a dict, list, model or dataclass, or what json.dumps(...) "
+            "makes of it"
+        )
+    from pydantic_core import to_json
+
+    try:
+        return to_json(dict(value) if isinstance(value, Mapping) else value)
+    except ValueError as error:  # pydantic's own are among them
+        raise TypeError(
+            f"a value of type {name} cannot be a body: {error}; make text of it with json.dumps(...)"
+        ) from None
 
 
 class RecordSource(Protocol):
@@ -141,7 +186,7 @@ class Message:
     def __init__(
         self,
         topic: str,
-        body: bytes | str = b"",
+        body: object = b"",
         *,
         tags: str | None = None,
         keys: str | Iterable[str] = (),
@@ -155,10 +200,13 @@ class Message:
         message_id: str = "",
         offset_message_id: str = "",
     ) -> None:
-        texts = dict(properties or {})
-        if tags:
+        """A body is bytes, text, or what becomes JSON: a dict, list, pydantic model, dataclass or struct."""
+        if not isinstance(topic, str):
+            raise MessageMistyped(f"message to {shorten(topic)}: a topic is a text")
+        texts = {} if properties is None else _properties(topic, properties)
+        if tags is not None and _text(topic, "tags", tags, "a text; several tags go to several messages"):
             texts[TAGS] = tags
-        joined = keys if isinstance(keys, str) else KEY_SEPARATOR.join(keys)
+        joined = keys if isinstance(keys, str) else _joined(topic, keys)
         if joined:
             texts[KEYS] = joined
         if order_key is not None:
@@ -168,15 +216,15 @@ class Message:
                     f"message to {topic}: order_key={shorten(order_key)}, but property {SHARDING_KEY} is "
                     f"{shorten(given)}; give one of them"
                 )
-        if message_id:
+        if message_id != "" and _text(topic, "message_id", message_id, "a text"):
             texts[UNIQUE_KEY] = message_id
-        if not isinstance(body, str | bytes | bytearray | memoryview):
-            raise MessageWrong(
-                f"message to {topic}: a {type(body).__name__} is no body; give text or bytes, or send it as "
-                "producer.send(topic, value)"
-            )
-        content = body.encode() if isinstance(body, str) else bytes(body)
-        place = queue or MessageQueue(topic, "", 0)
+        if offset_message_id != "":
+            _text(topic, "offset_message_id", offset_message_id, "a text")
+        # What a producer makes has no place yet: this is all that it pays for these four.
+        if not type(queue_offset) is type(attempt) is type(born_ms) is type(stored_ms) is int:
+            _numbers(topic, queue_offset=queue_offset, attempt=attempt, born_ms=born_ms, stored_ms=stored_ms)
+        content = body if isinstance(body, bytes) else _content(topic, body)
+        place = MessageQueue(topic, "", 0) if queue is None else checked_queue(queue)
         self._source = Written(topic, content, texts, place, attempt - 1, born_ms, stored_ms, offset_message_id)
         self._at = 0
         self._body = self._properties = None
@@ -260,6 +308,48 @@ class Message:
 
     def __repr__(self) -> str:
         return f"<Message {self._source.queue} offset={self.queue_offset} attempt={self.attempt}>"
+
+
+def _content(topic: str, body: object) -> bytes:
+    try:
+        return body_of(body)
+    except UnicodeEncodeError as error:
+        raise MessageWrong(f"message to {topic}: the body is a text that UTF-8 cannot hold: {error}") from None
+    except TypeError as error:
+        raise MessageMistyped(f"message to {topic}: {error}") from None
+
+
+def _text(topic: str, name: str, value: object, wish: str) -> bool:
+    """Whether there is one; MessageMistyped where it is none."""
+    if not isinstance(value, str):
+        raise MessageMistyped(f"message to {topic}: {name}={shorten(value)}: write {wish}")
+    return value != ""
+
+
+def _properties(topic: str, given: Mapping[str, str]) -> dict[str, str]:
+    if not isinstance(given, Mapping):
+        raise MessageMistyped(f"message to {topic}: properties={shorten(given)}: write a dict of texts")
+    for name, value in given.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise MessageMistyped(
+                f"message to {topic}: property {shorten(name)}={shorten(value)}: name and value must be texts"
+            )
+    return dict(given)
+
+
+def _joined(topic: str, keys: object) -> str:
+    if isinstance(keys, Iterable) and not isinstance(keys, bytes | bytearray):
+        texts = list(keys)
+        if all(isinstance(each, str) for each in texts):
+            return KEY_SEPARATOR.join(texts)
+        keys = texts
+    raise MessageMistyped(f"message to {topic}: keys={shorten(keys)}: write a text, or a list of texts")
+
+
+def _numbers(topic: str, **given: object) -> None:
+    for name, value in given.items():
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise MessageMistyped(f"message to {topic}: {name}={shorten(value)}: write a whole number")
 
 
 class Repeated(RecordView):

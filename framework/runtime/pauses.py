@@ -63,7 +63,7 @@ def pause_ms(group: str, length: str | float) -> int:
     """How long a pause is; raises ArgumentWrong."""
     try:
         found = durations.to_ms(length)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise ArgumentWrong(f"pause({group!r}): length: {error}") from None
     if not found:
         raise ArgumentWrong(f"pause({group!r}): length: {length!r} is no time; write 10m, or leave it out")

@@ -170,7 +170,7 @@ class Harness:
     def send(
         self,
         message: Message | str,
-        body: bytes | str | None = None,
+        body: object = None,
         *,
         tags: str | None = None,
         keys: str | Iterable[str] = (),

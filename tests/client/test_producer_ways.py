@@ -70,7 +70,7 @@ def test_a_codec_makes_bodies_of_all_but_bytes() -> None:
         sending = Sending(codec=Upper())
         await sending.send("orders", "text", queue=ON_A)
         await sending.send("orders", b"bytes", queue=ON_A)
-        with pytest.raises(ConfigurationError, match="message to orders: no body can be made of a dict: "):
+        with pytest.raises(ConfigurationError, match="no body can be made of a value of type dict: "):
             await sending.send("orders", {"a": 1}, queue=ON_A)
         await sending.close()
         return [request.body for request in sending.sends(A)]
@@ -81,8 +81,8 @@ def test_a_codec_makes_bodies_of_all_but_bytes() -> None:
 @pytest.mark.parametrize(
     ("options", "words", "complaint"),
     [
-        ({}, {"body": 8841}, "message to orders: a int cannot be a body; give text, bytes, a model or dict"),
-        ({}, {"body": object()}, "message to orders: no body can be made of a object"),
+        ({}, {"body": 8841}, "message to orders: a value of type int cannot be a body; give bytes, text, a dict, list"),
+        ({}, {"body": object()}, "message to orders: a value of type object cannot be a body; .* json.dumps"),
         ({}, {"body": b"x" * 4_194_305}, "a body of 4194305 bytes exceeds the limit of 4194304"),
         ({"body_bytes_max": 10}, {"body": b"x" * 11}, "a body of 11 bytes exceeds the limit of 10"),
         ({}, {"body": b"x", "properties": {"a": "x" * 32_768}}, "exceed the 32767 that a message can carry"),
@@ -106,13 +106,6 @@ def test_what_cannot_be_sent_is_said_before_anything_is_sent(
         return len(sending.cluster.network.requests(A) + sending.cluster.network.requests(B))
 
     assert 0 == virtually(story)
-
-
-def test_a_message_s_body_is_text_or_bytes() -> None:
-    """`bytes(5)` would be five zeros, and `bytes([1, 2])` two bytes."""
-    for value in (5, [1, 2], {"a": 1}):
-        with pytest.raises(ConfigurationError, match=r"is no body; give text or bytes, or send it as producer.send"):
-            Message("orders", value)  # type: ignore[arg-type]  # the mistake
 
 
 # One-way

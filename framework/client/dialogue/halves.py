@@ -12,7 +12,7 @@ from framework.client.dialogue.producing import Preparing
 from framework.client.outgoing import SendResult
 from framework.declare.transactions import TransactionState
 from framework.errors import ProtocolError, shorten
-from framework.mistakes import TransactionWrong
+from framework.mistakes import MessageMistyped, TransactionWrong
 from framework.model.message import DELAY_LEVEL, Message
 from framework.model.namespaces import wrap
 from framework.model.queue import MessageQueue
@@ -41,7 +41,9 @@ class HalfMessage(NamedTuple):
 
 
 def refuse_delay(message: Message) -> None:
-    """Raise TransactionWrong for a message that could not be a half one."""
+    """Raise ConfigurationError for what could not be a half message."""
+    if not isinstance(message, Message):
+        raise MessageMistyped(f"transaction: {shorten(message)}: give a Message(topic, body)")
     if DELAY_LEVEL in message.properties:
         raise TransactionWrong(f"transaction: a message to {message.topic} cannot have a delay as well")
 

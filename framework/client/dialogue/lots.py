@@ -27,10 +27,10 @@ from framework.client.dialogue.lot_steps import (
     said_of,
     settling,
 )
+from framework.client.producing.options import length_ms
 from framework.declare.transactions import TransactionState
 from framework.errors import BrokerUnreachable, FrameworkError, Refused
 from framework.mistakes import ArgumentWrong, TransactionWrong
-from framework.model.durations import to_ms
 from framework.model.message import Message
 from framework.model.namespaces import wrap
 from framework.model.queue import MessageQueue
@@ -69,10 +69,8 @@ class Lots:
     ) -> None:  # fmt: skip
         if not name:
             raise ArgumentWrong("Lots: name is empty; records are kept under it")
-        try:
-            self._unconfirmed_s, self._patience_s = to_ms(unconfirmed) / 1000, to_ms(patience) / 1000
-        except ValueError as error:
-            raise ArgumentWrong(f"Lots: {error}") from error
+        self._unconfirmed_s = length_ms("Lots: unconfirmed", unconfirmed) / 1000
+        self._patience_s = length_ms("Lots: patience", patience) / 1000
         self._producer, self.name = producer.preparing, name
         self._chance = producer.preparing.cluster.world.chance
         self._log = LotLog(producer.preparing, name, wrap(producer.preparing.namespace, records), self._insisting)

@@ -12,10 +12,9 @@ import structlog
 
 from framework.client.dialogue.introductions import Introductions
 from framework.client.dialogue.producing import Preparing
+from framework.client.producing.options import timeout_ms
 from framework.client.routes import RouteTable
 from framework.errors import Refused, RequestTimedOut
-from framework.mistakes import ArgumentWrong
-from framework.model.durations import to_ms
 from framework.model.message import Message
 from framework.model.namespaces import wrap
 from framework.model.queue import MessageQueue
@@ -48,7 +47,7 @@ class Requests:
 
     async def ask(self, producer: Preparing, message: Message, timeout: str | float) -> Message:
         """Send a request and wait for its reply. RequestTimedOut where none comes in time."""
-        timeout_ms = _timeout_ms(timeout)
+        limit_ms = timeout_ms(timeout)
         topic = wrap(producer.namespace, message.topic)
         if len(self._waiting) >= WAITING_MAX:
             raise Refused(
@@ -58,16 +57,16 @@ class Requests:
         correlation = self._chance.token(16).hex()
         waiting: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[correlation] = waiting
-        marks = {CORRELATION: correlation, REPLY_TO: self._client_id, TTL: str(timeout_ms)}
+        marks = {CORRELATION: correlation, REPLY_TO: self._client_id, TTL: str(limit_ms)}
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
+            async with asyncio.timeout(limit_ms / 1000):
                 await self._be_known(producer.group, topic)
-                await producer.send(message, marks, timeout=timeout_ms / 1000)
+                await producer.send(message, marks, timeout=limit_ms / 1000)
                 reply = await waiting
         except TimeoutError:
             if waiting.done() and not waiting.cancelled():
                 return waiting.result()  # it came in the same turn of the loop as the time's end
-            raise RequestTimedOut(f"request to {message.topic}: no reply within {timeout_ms} ms") from None
+            raise RequestTimedOut(f"request to {message.topic}: no reply within {limit_ms} ms") from None
         finally:
             del self._waiting[correlation]
         return reply
@@ -106,10 +105,3 @@ class Requests:
 
     def __repr__(self) -> str:
         return f"<Requests: {len(self._waiting)} wait, {self.late} late replies>"
-
-
-def _timeout_ms(timeout: str | float) -> int:
-    try:
-        return max(1, to_ms(timeout))
-    except ValueError as error:
-        raise ArgumentWrong(f"timeout: {error}") from error

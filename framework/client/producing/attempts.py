@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Literal, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from framework.client.cluster import Cluster
 from framework.client.outgoing import DEFAULT_QUEUES, Outgoing, SendResult, SendTemplate
 from framework.client.producing.health import BrokerHealth
+from framework.client.producing.options import WhenAway
 from framework.client.producing.ordering import KeyedQueues, KeyTurns, queue_of_key
 from framework.client.producing.places import Places
 from framework.client.producing.timers import BrokerTimers
@@ -31,7 +32,6 @@ from framework.wire.fields import from_fields
 from framework.wire.requests.send import SendAnswer
 
 T = TypeVar("T")
-WhenAway: TypeAlias = Literal["wait", "fail"]
 _Connected: TypeAlias = tuple[Cluster, str, Channel, int]
 """A broker's address and connection, where they are there, and the limit of all attempts in milliseconds."""
 OnStored: TypeAlias = Callable[[Outgoing, list[SendResult], str, RemotingCommand, int], None]

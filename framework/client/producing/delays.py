@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from framework.errors import shorten
-from framework.mistakes import MessageWrong
+from framework.mistakes import MessageMistyped, MessageWrong
 from framework.model import delay_levels
 from framework.model.durations import to_ms, to_text
 from framework.model.message import DELAY_LEVEL
@@ -38,15 +38,16 @@ def wish_of(delay: str | float | None, at: datetime | None, delay_level: int = 0
     if delay is not None:
         try:
             delay_ms = to_ms(delay)
-        except (ValueError, TypeError) as error:
+        except TypeError as error:
+            raise MessageMistyped(f"delay: {error}") from None
+        except ValueError as error:
             raise MessageWrong(f"delay: {error}") from None
         return Wish(delay_ms=delay_ms) if delay_ms else None
     if at is None:
         return None
     if not isinstance(at, datetime) or at.tzinfo is None:
-        raise MessageWrong(
-            f"at={shorten(at)}: write a datetime with its zone, such as datetime(2027, 1, 1, tzinfo=UTC)"
-        )
+        kind = MessageWrong if isinstance(at, datetime) else MessageMistyped
+        raise kind(f"at={shorten(at)}: write a datetime with its zone, such as datetime(2027, 1, 1, tzinfo=UTC)")
     at_ms = round(at.timestamp() * 1000)
     if at_ms <= 0:
         raise MessageWrong(f"at={at.isoformat()}: write a time after 1970")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Literal, TypeAlias, get_args
 
-from framework.client.producing.attempts import WhenAway
-from framework.mistakes import ArgumentWrong
+from framework.mistakes import ArgumentMistyped, ArgumentWrong
 from framework.model.durations import to_ms
 from framework.wire.compression import Compression
 
+WhenAway: TypeAlias = Literal["wait", "fail"]
 IN_FLIGHT_MOST = 65_536
 LINGER_MAX_MS = 10_000
 CODECS = {"zlib": Compression.ZLIB, "lz4": Compression.LZ4, "zstd": Compression.ZSTD}
@@ -30,20 +30,24 @@ def check_options(
             raise ArgumentWrong(f"Producer: {name} {number!r}: use {least} or more")
 
 
+def length_ms(name: str, length: str | float) -> int:
+    """Milliseconds, or ArgumentWrong with the name of what was given."""
+    try:
+        return to_ms(length)
+    except TypeError as error:
+        raise ArgumentMistyped(f"{name}: {error}") from None
+    except ValueError as error:
+        raise ArgumentWrong(f"{name}: {error}") from None
+
+
 def timeout_ms(timeout: str | float) -> int:
     """The limit of a call, a millisecond at least."""
-    try:
-        return max(1, to_ms(timeout))
-    except ValueError as error:
-        raise ArgumentWrong(f"timeout: {error}") from error
+    return max(1, length_ms("timeout", timeout))
 
 
 def linger_ms(linger: str | float) -> int:
     """How long messages wait for others."""
-    try:
-        found = to_ms(linger)
-    except ValueError as error:
-        raise ArgumentWrong(f"linger: {error}") from error
+    found = length_ms("linger", linger)
     if found > LINGER_MAX_MS:
         raise ArgumentWrong(f"linger: {linger!r} is above {LINGER_MAX_MS // 1000} s")
     return found

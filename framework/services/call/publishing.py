@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from framework.declare.encoding import json_of
+from framework.client.producing.bodies import coded
 from framework.errors import ConfigurationError, FrameworkError, shorten
 from framework.mistakes import WrongMoment
 from framework.model.answers import understood
@@ -85,6 +85,5 @@ def _message(value: object, topics: Sequence[str], encode: Encode | None, order_
             f"a {type(value).__name__} was returned, but @publishes names {', '.join(topics)}: "
             "return Message(topic, body), so that it is one of them"
         )
-    is_body = isinstance(value, bytes) or (encode is None and isinstance(value, str))
-    body: Any = value if is_body else (encode or json_of)(value)
+    body = value if encode is None else coded(topics[0], value, encode)
     return Message(topics[0], body, order_key=None if order_key is None else order_key(value))

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from framework.declare.encoding import json_of
 from framework.model.answers import understood
-from framework.model.message import Message
+from framework.model.message import Message, body_of
 from framework.model.outcome import OUTCOMES, Ack
 
 Reply = Callable[[Message, bytes], Awaitable[object]]
@@ -20,14 +19,5 @@ async def replied(answer: object, request: Message, reply: Reply) -> object:
     answer = understood(answer)
     if answer is None or isinstance(answer, (*OUTCOMES, Exception)):
         return answer
-    await reply(request, body_of(answer))
+    await reply(request, answer.body if isinstance(answer, Message) else body_of(answer))
     return Ack()
-
-
-def body_of(answer: object) -> bytes:
-    """The body that an answer is. Raises TypeError for what is none."""
-    if isinstance(answer, Message):
-        return answer.body
-    if isinstance(answer, str):
-        return answer.encode()
-    return answer if isinstance(answer, bytes) else json_of(answer)

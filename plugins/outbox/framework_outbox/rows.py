@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framework.errors import shorten
-from framework.mistakes import MessageWrong
+from framework.mistakes import MessageMistyped, MessageWrong
 from framework.model.message import SHARDING_KEY, UNIQUE_KEY, Message
 from framework.model.reserved import check_topic
 from framework_outbox.ids import id_for
@@ -62,9 +62,12 @@ def values_of(message: Message, key: str | None) -> tuple[str, str, str | None, 
     """What is written of a message: id, topic, key, body and properties. Raises ConfigurationError for what no broker
     would take, so that the mistake shows where it is made.
     """
+    if not isinstance(message, Message):
+        raise MessageMistyped(f"outbox: {shorten(message)}: give a Message(topic, body)")
     topic = check_topic(message.topic)
     if key is not None and (not isinstance(key, str) or not key):
-        raise MessageWrong(f"outbox: message to {topic}: key={shorten(key)}: write a text, or None")
+        kind = MessageWrong if isinstance(key, str) else MessageMistyped
+        raise kind(f"outbox: message to {topic}: key={shorten(key)}: write a text, or None")
     if key is None:
         key = message.order_key
     elif message.order_key not in {None, key}:

@@ -137,6 +137,16 @@ def test_what_no_broker_would_take_fails_where_it_is_written(message: Message, k
     assert reason in str(raised.value)
 
 
+@pytest.mark.parametrize(("message", "key"), [("payments", None), (None, None), ({}, None), (PAID, 5), (PAID, b"k")])
+def test_what_is_of_another_type_is_said(message: Any, key: Any) -> None:
+    with pytest.raises(TypeError, match=r"outbox: .*(give a Message\(topic, body\)|write a text, or None)"):
+        Outbox().statement(message, key=key)
+
+
+def test_a_message_s_body_may_be_a_dict() -> None:
+    assert b'{"number":1}' == Outbox().statement(Message("payments", {"number": 1}))[1][3]
+
+
 def test_a_table_s_name_is_a_name() -> None:
     with pytest.raises(ConfigurationError, match=r"table 'outbox; DROP': use letters"):
         Outbox("outbox; DROP")

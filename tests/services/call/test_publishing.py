@@ -56,9 +56,9 @@ def test_an_answer_is_one_message_or_a_list_is_several(answer: object, bodies: l
     [
         (Message("letters", "x"), ("invoices",), "a message for 'letters' was returned, but @publishes names invoices"),
         ("x", ("invoices", "letters"), "return Message(topic, body)"),
-        (3, ("invoices",), "a int was returned, which cannot be a body"),
-        ([None], ("invoices",), "a NoneType was returned"),
-        pytest.param(object(), ("invoices",), "a object cannot be published", id="object"),
+        (3, ("invoices",), "a value of type int cannot be a body"),
+        ([None], ("invoices",), "a value of type NoneType cannot be a body"),
+        pytest.param(object(), ("invoices",), "a value of type object cannot be a body", id="object"),
     ],
     ids=repr,
 )

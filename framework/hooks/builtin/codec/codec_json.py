@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from framework.declare.decoding import decoder_for
-from framework.declare.encoding import json_of
 from framework.hooks.markers import hookimpl
 from framework.model.contracts import Codec
+from framework.model.message import body_of
 
 
 class JsonCodec:
@@ -16,7 +16,7 @@ class JsonCodec:
         return decoder_for(annotation, parameter) or bytes
 
     def encoder(self, topic: str) -> Callable[[object], bytes]:
-        return lambda value: value.encode() if isinstance(value, str) else json_of(value)
+        return body_of
 
 
 @hookimpl
