@@ -49,8 +49,11 @@ class Cluster:
         on_connected: Callable[[str], None] | None = None,
         on_disconnected: Callable[[str], None] | None = None,
         send_hooks: SendHooks | None = None,
+        state: Callable[[], str] = lambda: "the connections were closed",
     ) -> None:
-        self.world, self.options = world, options
+        """`state`: what has become of whoever it belongs to, for those who use it when it is closed."""
+        self.world, self.options, self.state = world, options, state
+        self.is_closed = False
         self.send_hooks = send_hooks
         """Whom the producers over this cluster tell what they send."""
         self.loop = asyncio.get_running_loop()
@@ -127,6 +130,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Close every connection; whoever waits gets a ConnectionLost."""
+        self.is_closed = True
         await self.checks.close()
         await self.retry_rooms.close()
         await self.routes.close()

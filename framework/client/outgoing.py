@@ -5,9 +5,10 @@ Owns what a producer may send. It knows neither queues' brokers nor connections.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from typing import Any
 
 from framework.client.producing.delays import BrokerTimer, Wish
 from framework.errors import shorten
@@ -250,6 +251,16 @@ def prepare_batches(
         body, ids, part = b"".join(parts[begin:end]), tuple(all_ids[begin:end]), tuple(messages[begin:end])
         made.append(Outgoing(topic, body, outer, 0, ids, now_ms, part, order_keys[0], is_batch=True))
     return made
+
+
+def listed(messages: object) -> list[Message]:
+    """Those of a batch. A text would be a list of its letters."""
+    is_list = isinstance(messages, Iterable) and not isinstance(messages, str | bytes)
+    batch: list[Any] = list(messages) if is_list else [messages]  # type: ignore[call-overload]  # looked at above
+    for each in batch:
+        if not is_list or not isinstance(each, Message):
+            raise MessageMistyped(f"send_batch: {shorten(each)}: give a list of Message(topic, body)")
+    return batch
 
 
 def _cuts(sizes: Sequence[int], bytes_max: int) -> list[tuple[int, int]]:

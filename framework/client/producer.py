@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from framework.client.cluster import Cluster
 from framework.client.dialogue.checks import group_of
@@ -19,7 +19,15 @@ from framework.client.dialogue.halves import refuse_delay
 from framework.client.dialogue.producing import Preparing
 from framework.client.dialogue.transactions import TransactionBlock
 from framework.client.options import ClusterOptions
-from framework.client.outgoing import BODY_BYTES_MAX, COMPRESS_ABOVE, Outgoing, SendResult, prepare, prepare_batches
+from framework.client.outgoing import (
+    BODY_BYTES_MAX,
+    COMPRESS_ABOVE,
+    Outgoing,
+    SendResult,
+    listed,
+    prepare,
+    prepare_batches,
+)
 from framework.client.presence import Presence
 from framework.client.producing import recalls
 from framework.client.producing.accumulating import Accumulator
@@ -88,7 +96,10 @@ class Producer:
         world: World | None = None,
     ) -> None:
         if (cluster is None) == (not name_servers):
-            raise ArgumentWrong("Producer: give either name_servers or cluster")
+            raise ArgumentWrong(
+                "Producer: give either name_servers or cluster; app.cluster is None while its application has not "
+                "started, so `await app.started()` first"
+            )
         check_options(
             compression=compression, when_away=when_away, max_in_flight=max_in_flight, retries=retries,
             compress_above=compress_above, body_bytes_max=body_bytes_max,
@@ -148,7 +159,7 @@ class Producer:
 
         Brokers that get messages also get heartbeats, so administrators see this producer.
         """
-        if self._own is not None:
+        if self._own is not None or (self._shared is not None and self._shared.is_closed):
             self._check_loop("start")
         if self._options is not None and self._own is None:
             presence = self._presence = Presence(self._group)
@@ -261,7 +272,7 @@ class Producer:
         unless `queue` says where they go.
         """
         self._check_loop("send_batch")
-        batch, results = _listed(messages), list[SendResult]()
+        batch, results = listed(messages), list[SendResult]()
         if self._hooks is not None:
             batch = [self._hooks.begun(each) for each in batch]
         for part in self._batches(batch, [self._next_key() for _ in batch], is_placed=queue is not None):
@@ -402,6 +413,8 @@ class Producer:
         cluster = self.cluster
         if cluster.pool.is_shared:
             return  # by a fork, and its use says so
+        if cluster.is_closed:
+            raise WrongMoment(f"Producer.{method}: {cluster.state()}")
         if cluster.loop is not asyncio.get_running_loop():
             raise WrongMoment(
                 f"Producer.{method}: the producer was started in another event loop; call it there with "
@@ -434,13 +447,3 @@ class Producer:
 
     def __repr__(self) -> str:
         return f"<Producer {self._group} by {self._shared or self._own or 'nothing yet'}>"
-
-
-def _listed(messages: object) -> list[Message]:
-    """Those of a batch. A text would be a list of its letters."""
-    is_list = isinstance(messages, Iterable) and not isinstance(messages, str | bytes)
-    batch: list[Any] = list(messages) if is_list else [messages]  # type: ignore[call-overload]  # looked at above
-    for each in batch:
-        if not is_list or not isinstance(each, Message):
-            raise MessageMistyped(f"send_batch: {shorten(each)}: give a list of Message(topic, body)")
-    return batch

@@ -126,7 +126,14 @@ class RouteTable:
         task = self._under_way.get(topic)
         if task is None:
             task = self._under_way[topic] = self._tree.start(self._ask(topic), name=f"route {topic}")
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if not task.cancelled() or (caller is not None and caller.cancelling()):
+                raise
+            # The question was cancelled with this table, and not its caller, who may be anybody's code.
+            raise BrokerUnreachable(f"route of {topic}: the connections of this process were closed") from None
 
     async def _ask(self, topic: str) -> Route | None:
         self._routes.setdefault(topic, None)

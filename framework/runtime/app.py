@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import structlog
 
 from framework.client.cluster import Cluster
-from framework.client.producer import Producer
 from framework.client.producing.publisher import Publisher
 from framework.client.producing.told import send_hooks
 from framework.core.histogram import Histogram
@@ -32,6 +32,7 @@ from framework.runtime.build.plans import group_plans
 from framework.runtime.build.stores import Onces, close_onces
 from framework.runtime.companions import Companions
 from framework.runtime.control import Control
+from framework.runtime.embedded import PATIENCE, beside, producer_over, started
 from framework.runtime.engine_groups import EngineFigures, EngineGroups, groups_of_engines
 from framework.runtime.group.group import ConsumerGroup
 from framework.runtime.group.subscribing import asked_by, check_open, with_consumer, without_topic
@@ -100,8 +101,8 @@ class App:
         """Whether no parent answers for this process at `observe.listen`."""
         self.cluster: Cluster | None = None
         """The connection to the cluster, while running. Plugins may send with `Producer(cluster=app.cluster)`."""
-        self.publisher = Publisher(lambda: Producer(cluster=self.cluster))
-        """For what handlers send and return, while it runs."""
+        self.publisher = Publisher(lambda: producer_over(self.cluster, self._life))
+        """For what handlers send and return, and what a web application sends, while it runs."""
         self._traces: dict[str, ConsumeTrace] = {}
         self._onces: Onces = {}
         self._engines = EngineGroups(self.world.workers)
@@ -172,6 +173,7 @@ class App:
             on_connected=membership.connected,
             on_disconnected=membership.disconnected,
             send_hooks=send_hooks(self.plugins.calls, self._sends),
+            state=lambda: self._life.state,
         )
         try:
             self._control.start()
@@ -193,7 +195,8 @@ class App:
             log.info("app stopping", app=self.settings.app.name, drain_ms=self._drain_ms)
             self.plugins.calls.app_stopping(self)
             membership.dormant.join = None
-            await self._drain()
+            await _drain(self._groups, self._engines, self._companions, self._drain_ms)
+            await membership.leave()
             await close_traces(plans)
             membership.joining.check()
         finally:
@@ -210,6 +213,18 @@ class App:
             abandoned=self.counts.abandoned,
             unconfirmed=self.counts.unconfirmed,
         )
+
+    async def started(self, within: str | float | None = PATIENCE) -> None:
+        """Return when the application is ready, or raise why it isn't: what `run` has failed with, that it has stopped,
+        or what is missing after `within`. `run` goes on in a task of its own.
+        """
+        await started(self._life, self._reasons, None if within is None else to_ms(within) / 1000)
+
+    def lifespan(self, web: object = None) -> AbstractAsyncContextManager[None]:
+        """Run it for as long as an ASGI application serves: `FastAPI(lifespan=app.lifespan)`. It is ready before the
+        first request, and drained after the last one.
+        """
+        return beside(self)
 
     async def _publish(self, message: Message) -> None:
         await self.publisher.send(message)
@@ -298,33 +313,25 @@ class App:
         """Apply the live settings among these. If the application could not start with them, ConfigurationError is
         raised and nothing changes.
         """
-        self._life.on_loop("adopt", lambda: self._adopt(settings))
 
-    def _adopt(self, settings: AppSettings) -> None:
-        wanted = [change for change in changes(self.settings, settings) if change.kind is Kind.LIVE]
-        findings = Findings()
-        groups = {*(each.spec.group for each in self.consumers), *self.elsewhere, *self.settings.consumers}
-        findings.note(*unknown_groups(settings, groups), *self.plugins.mistakes_in(settings.plugins, settings))
-        planned = partial(group_plans, host=self.plugins, reports=Reports(None, self.world.workers), world=self.world)
-        plans = findings.tried(lambda: planned(settings, self.consumers, onces=self._onces)) or []
-        findings.tried(lambda: groups_of_engines(settings, self.consumers, self.plugins))
-        findings.check()
-        self.settings = taken_over(self.settings, wanted)
-        for change in wanted:
-            if change.path == ("app", "drain"):
-                self._drain_ms = change.after
-        self._membership.adopt(wanted, plans)
+        def change() -> None:
+            wanted = [change for change in changes(self.settings, settings) if change.kind is Kind.LIVE]
+            findings = Findings()
+            groups = {*(each.spec.group for each in self.consumers), *self.elsewhere, *self.settings.consumers}
+            findings.note(*unknown_groups(settings, groups), *self.plugins.mistakes_in(settings.plugins, settings))
+            planned = partial(
+                group_plans, host=self.plugins, reports=Reports(None, self.world.workers), world=self.world
+            )
+            plans = findings.tried(lambda: planned(settings, self.consumers, onces=self._onces)) or []
+            findings.tried(lambda: groups_of_engines(settings, self.consumers, self.plugins))
+            findings.check()
+            self.settings = taken_over(self.settings, wanted)
+            for change in wanted:
+                if change.path == ("app", "drain"):
+                    self._drain_ms = change.after
+            self._membership.adopt(wanted, plans)
 
-    async def _drain(self) -> None:
-        """In this order: no new queues, no new handlers, running ones end, offsets confirmed, groups left."""
-        tree = TaskTree()
-        stopping = [tree.start(group.stop(self._drain_ms), name=f"stop {group.plan.name}") for group in self._groups]
-        stopping.append(tree.start(self._engines.stop(self._drain_ms), name="stop engines"))
-        if self._companions:
-            stopping.append(tree.start(self._companions.end(self._drain_ms), name="stop plugins' work"))
-        for task in stopping:
-            await task
-        await self._membership.leave()
+        self._life.on_loop("adopt", change)
 
     # Pictures
 
@@ -404,3 +411,14 @@ class App:
 
     def __repr__(self) -> str:
         return f"<App {self.settings.app.name} {self.member}: {len(self._groups)} groups>"
+
+
+async def _drain(groups: Sequence[ConsumerGroup], engines: EngineGroups, companions: Companions, drain_ms: int) -> None:
+    """In this order: no new queues, no new handlers, running ones end, offsets confirmed. Groups are left behind it."""
+    tree = TaskTree()
+    stopping = [tree.start(group.stop(drain_ms), name=f"stop {group.plan.name}") for group in groups]
+    stopping.append(tree.start(engines.stop(drain_ms), name="stop engines"))
+    if companions:
+        stopping.append(tree.start(companions.end(drain_ms), name="stop plugins' work"))
+    for task in stopping:
+        await task

@@ -40,6 +40,8 @@ class Life:
         self._thread = 0
         self._waiting: list[futures.Future[None]] = []
         """Whoever waits for the end in other loops."""
+        self.failure: BaseException | None = None
+        """What it ended with, where that was no stop."""
         self._parent: int | None = None
         """The process that this is the life of, where this one was forked from it."""
         forks.tell(self)
@@ -54,6 +56,9 @@ class Life:
         before = _INSIDE.set(self)
         try:
             yield
+        except BaseException as error:
+            self.failure = error
+            raise
         finally:
             _INSIDE.reset(before)
             self.is_running = False
@@ -68,6 +73,19 @@ class Life:
         if not self.is_running:
             return "stopped" if self._stopped.is_set() else "new"
         return "stopping" if self.asked.is_set() else "running"
+
+    @property
+    def state(self) -> str:
+        """For whoever finds it at another moment than he thought, with the way out."""
+        if self.failure is not None:
+            cancelled = isinstance(self.failure, asyncio.CancelledError)
+            said = str(self.failure).replace("\n", "; ")
+            how = "its run() was cancelled" if cancelled else f"{type(self.failure).__name__}: {said}"
+            return f"{self._what} has failed: {how}"
+        return {
+            "new": f"{self._what} has not started: `await app.run()` in a task, and then `await app.started()`",
+            "stopped": f"{self._what} has stopped; an App runs once: make another one",
+        }.get(self.phase, f"{self._what} is {self.phase}")
 
     @property
     def goes_on(self) -> bool:

@@ -122,7 +122,7 @@ def test_a_model_that_is_not_complete_names_what_is_missing() -> None:
 
 
 class _Msgspec(ModuleType):
-    """As much of msgspec as we use. The real one is in no requirement of ours."""
+    """As much of msgspec as we use. The real one is in no requirement of ours: Litestar brings it to the tests."""
 
     class Struct:
         number: str

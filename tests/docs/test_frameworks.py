@@ -1,4 +1,4 @@
-"""Pages that embed the framework, run as they stand: FastAPI's lifespan, Django's command, a plugin and its test."""
+"""Pages that embed the framework, run as they stand: lifespans, Django's command, a plugin and its test."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def environment(box: ThreadBox, **more: str) -> dict[str, str]:
     return {**os.environ, **names, "FRAMEWORK_APP__CONSUMERS__BILLING__START": "first", **more}
 
 
-# FastAPI
+# FastAPI, Starlette, Litestar
 
 
 class Server:
@@ -108,19 +108,19 @@ class Server:
         return said[0]["status"], content
 
 
-@pytest.mark.parametrize("folder", ["fastapi.md"], indirect=True)
+@pytest.mark.parametrize("library", ["fastapi", "starlette", "litestar"])
+@pytest.mark.parametrize("folder", ["web.md"], indirect=True)
 def test_a_web_application_consumes_as_long_as_it_serves(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, library: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if find_spec("fastapi") is None:
-        lacking("fastapi is missing: make setup installs it")
+    if find_spec(library) is None:
+        lacking(f"{library} is missing: make setup installs it")
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
 
     async def serve(web: Callable[..., Awaitable[None]]) -> None:
         async with Server(web) as server:
-            while 200 != (await server.request("GET", "/ready"))[0]:  # noqa: ASYNC110 - as a probe does
-                await asyncio.sleep(0.01)
+            assert 200 == (await server.request("GET", "/ready"))[0]
             status, answer = await server.request("POST", "/orders", b'{"number": 17}')
             assert 200 == status
             assert json.loads(answer)["message_id"]
@@ -129,21 +129,22 @@ def test_a_web_application_consumes_as_long_as_it_serves(
             while "billed 17\n" not in shown:
                 await asyncio.sleep(0.01)
                 shown += capsys.readouterr().out
+        assert 200 != (await server.request("GET", "/ready"))[0], "it has stopped"
 
     with thread_box() as box:
         for name, value in environment(box).items():
             monkeypatch.setenv(name, value)
         try:
-            asyncio.run(soon(serve(importlib.import_module("main").web), "an order that is billed"))
+            asyncio.run(soon(serve(importlib.import_module(f"with_{library}").web), "an order that is billed"))
         finally:
-            for name in ("main", "orders"):
+            for name in (f"with_{library}", "orders"):
                 sys.modules.pop(name, None)
 
 
 # Django
 
 
-@pytest.mark.parametrize("folder", ["django.md"], indirect=True)
+@pytest.mark.parametrize("folder", ["web.md"], indirect=True)
 @pytest.mark.parametrize("way", ["manage", "run"])
 def test_handlers_use_django_s_models(folder: Path, way: str) -> None:
     if find_spec("django") is None:
@@ -167,7 +168,7 @@ def test_handlers_use_django_s_models(folder: Path, way: str) -> None:
         if way == "manage":
             _until_handled([sys.executable, "-m", "django", "consume"], folder, given, box)
         else:
-            python("-m", "framework", "run", "--until-idle", "200ms")
+            python("-m", "framework", "run", "--config", "shop.yaml", "--until-idle", "200ms")
 
         assert "[('17', 250)]\n" == python("-c", COUNTED)
 

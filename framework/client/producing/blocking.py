@@ -151,7 +151,10 @@ class SyncProducer:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return self._ready.result()
+            loop, producer = self._ready.result()
+            if loop.is_closed():
+                raise WrongMoment(f"SyncProducer.{method}: {producer.cluster.state()}, and its event loop") from None
+            return loop, producer
         raise WrongMoment(
             f"SyncProducer.{method}: it would block the event loop of this thread; use Producer and await it"
         )
