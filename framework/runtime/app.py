@@ -15,7 +15,7 @@ from framework.client.producing.publisher import Publisher
 from framework.client.producing.told import send_hooks
 from framework.core.histogram import Histogram
 from framework.declare import Consumer
-from framework.errors import Findings
+from framework.errors import Findings, shorten
 from framework.hooks.host import PluginHost
 from framework.mistakes import ArgumentWrong
 from framework.model.durations import to_ms
@@ -26,7 +26,7 @@ from framework.net.real_world import real_world
 from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime.administration import AppAdministration
-from framework.runtime.build.collect import checks_beside, unknown_groups
+from framework.runtime.build.collect import checks_beside, consumers_in, unknown_groups
 from framework.runtime.build.connect import Patience, cluster_options
 from framework.runtime.build.plans import group_plans
 from framework.runtime.build.stores import Onces, close_onces
@@ -82,8 +82,12 @@ class App:
         elsewhere: frozenset[str] = frozenset(),
         is_alone: bool = True,
     ) -> None:
+        if not isinstance(settings, AppSettings):
+            raise ArgumentWrong(
+                f"App: settings={shorten(settings)}: give AppSettings, or make it by App.from_yaml(path)"
+            )
         self.settings = settings
-        self.consumers = tuple(consumers)
+        self.consumers = tuple(consumers_in(consumers, "App"))
         if world is None:
             log_as_a_library()
         self._clock = AlignedClock((world := world or real_world()).clock)
@@ -287,6 +291,7 @@ class App:
 
         Its queues are pulled within about a second. Queues of a topic that changes are released and acquired again.
         """
+        (consumer,) = consumers_in(consumer, "subscribe")
         group, topic = consumer.spec.group, consumer.spec.topic
 
         def change() -> None:

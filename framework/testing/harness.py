@@ -25,13 +25,17 @@ from framework.broker.settings import BrokerSettings
 from framework.broker.store.topics import Topic
 from framework.client.outgoing import SendResult
 from framework.declare import Consumer
+from framework.errors import Findings, shorten
 from framework.hooks.host import PluginHost
+from framework.mistakes import ArgumentWrong, NothingToRun
 from framework.model.durations import to_ms
 from framework.model.message import Message
 from framework.model.namespaces import wrap
 from framework.model.snapshot import Snapshot
 from framework.runtime.app import App
-from framework.runtime.build.collect import collect
+from framework.runtime.build.collect import check, consumers_in, gather, unknown_groups
+from framework.runtime.looking import look
+from framework.settings.mistakes import without_mistaken
 from framework.settings.schema import AppSettings
 from framework.testing.errors import Violation
 from framework.testing.letters import DeadMessage
@@ -60,14 +64,20 @@ class Harness:
         plugins: PluginHost | None = None,
         seed: int = 0,
     ) -> None:
-        """`app`: an App, one consumer or several, or what `framework-app run` accepts. `settings`: as in YAML."""
+        """`app`: an App, one consumer or several, or what `framework-app run` accepts. `settings`: as in YAML.
+
+        Raises ConfigurationError, or several in one, for what `framework-app check` would refuse.
+        """
         if isinstance(app, App):
             settings, plugins = settings or app.settings, plugins or app.plugins
-        chosen = settings if isinstance(settings, AppSettings) else AppSettings.model_validate(dict(settings or {}))
+        findings = Findings()
+        chosen = _settings(settings, findings)
         # One application has this cluster to itself, and names are what its handlers call them.
         chosen = chosen.model_copy(update={"cluster": chosen.cluster.model_copy(update={"namespace": ""})})
-        consumers = _consumers(app, chosen)
-        host = plugins or PluginHost(chosen.plugins, chosen)
+        consumers = _consumers(app, chosen, findings)
+        host = plugins or PluginHost(chosen.plugins, chosen, tolerant=True)
+        look(chosen, consumers, host, findings)
+        findings.check()
         self.events: list[Event] = []
         """Every delivery that was settled, in order, as `framework-app run --json` prints it."""
         self._seen = 0
@@ -280,15 +290,28 @@ class Harness:
         return [{"at": fact.at, "level": fact.level, "event": fact.event, **fact.fields} for fact in said]
 
 
-def _consumers(
-    app: App | Consumer[..., Any] | Sequence[Consumer[..., Any]] | str, settings: AppSettings
-) -> list[Consumer[..., Any]]:
-    match app:
-        case App():
-            return list(app.consumers)
-        case Consumer():
-            return [app]
-        case str():
-            return list(collect(settings, app))
-        case _:
-            return list(app)
+def _settings(given: AppSettings | Mapping[str, Any] | None, findings: Findings) -> AppSettings:
+    """Without what is wrong, which is noted."""
+    if isinstance(given, AppSettings):
+        return given
+    if given is not None and not isinstance(given, Mapping):
+        raise ArgumentWrong(f"Harness: settings={shorten(given)}: give a dict as in YAML, or AppSettings")
+    values = dict(given or {})
+    parsed = AppSettings.parsed(values, {})
+    if isinstance(parsed, AppSettings):
+        return parsed
+    findings.note(*parsed)
+    return AppSettings.model_validate(without_mistaken(AppSettings, values))
+
+
+def _consumers(app: object, settings: AppSettings, findings: Findings) -> list[Consumer[..., Any]]:
+    if isinstance(app, str):
+        return gather(settings, app, findings)
+    consumers = consumers_in(app.consumers if isinstance(app, App) else app, "Harness")
+    if not consumers:
+        raise NothingToRun("Harness: there is no consumer; mark a function with @consumer(topic, group)")
+    findings.note(*check(consumers, settings))
+    groups = [*(each.spec.group for each in consumers), *(app.elsewhere if isinstance(app, App) else ())]
+    # A file has the settings of a whole application, of which a test may take one group.
+    findings.note(*(each for each in unknown_groups(settings, groups) if each.place is None))
+    return consumers

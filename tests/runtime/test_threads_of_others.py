@@ -24,7 +24,7 @@ METHODS: dict[type, dict[str, str]] = {
         "run": ONCE, "stop": ANY, "stop_soon": ANY, "accompany": ANY, "start_consumer": ANY, "pause": ANY,
         "resume": ANY, "resize": ANY, "subscribe": ANY, "unsubscribe": ANY, "adopt": ANY, "from_yaml": READS,
         "member": READS, "counts": READS, "idle_ms": READS, "hanging": READS, "is_ready": READS, "snapshot": READS,
-        "IS_APPLICATION": READS,
+        "IS_APPLICATION": READS, "started": READS, "lifespan": ONCE,
     },
     Producer: {
         "start": REFUSES, "stop": REFUSES, "send": REFUSES, "send_batch": REFUSES, "send_one_way": REFUSES,

@@ -47,20 +47,13 @@ def look(arguments: argparse.Namespace, findings: Findings) -> tuple[AppSettings
     """Note all that is wrong; the settings, and how many consumers and plugins there are."""
     from framework.hooks.host import PluginHost
     from framework.net.real_world import real_world
+    from framework.runtime import looking
     from framework.runtime.build.collect import gather
-    from framework.runtime.build.connect import check_keys, check_tls
-    from framework.runtime.build.plans import group_plans
     from framework.runtime.engine_groups import EngineGroups
-    from framework.runtime.reports import Reports
 
-    world = real_world()
     settings = options.gathered(arguments, findings).settings
-    if not any("cluster.credentials" in str(mistake) for mistake in findings.mistakes):  # a key that is wrong is no key
-        findings.tried(lambda: check_keys(settings))
-    findings.tried(lambda: check_tls(settings))
     consumers = gather(settings, arguments.app, findings)
     host = PluginHost(settings.plugins, settings, tolerant=True)
-    findings.note(*host.mistakes)
-    findings.tried(lambda: group_plans(settings, consumers, host, Reports(None, world.workers), world))
-    findings.tried(lambda: EngineGroups(world.workers).find(settings, consumers, host))
+    looking.look(settings, consumers, host, findings)
+    findings.tried(lambda: EngineGroups(real_world().workers).find(settings, consumers, host))
     return settings, len(consumers), len(host.plugins)

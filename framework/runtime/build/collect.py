@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -38,6 +38,7 @@ from framework.mistakes import (
     ImportFailed,
     ModuleMissing,
     NothingToRun,
+    OptionWrong,
     RetryWrong,
     SettingUnclear,
     SettingUseless,
@@ -291,6 +292,23 @@ def _in_module(module: ModuleType) -> Iterator[AnyConsumer | Mistaken]:
             yield value
         elif isinstance(value, type) and value.__module__ == module.__name__:
             yield from (each for each in vars(value).values() if isinstance(each, Mistaken))
+
+
+def consumers_in(given: object, what: str) -> list[AnyConsumer]:
+    """The consumers that a program hands over: one, or several. Raises ConfigurationError for what is none."""
+    several: list[Any] = [given]
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping):
+        several = list(given)
+    for each in several:
+        if isinstance(each, Mistaken):
+            each.findings.check()
+        if not isinstance(each, Consumer):
+            code = getattr(each, "__code__", None)
+            name = getattr(each, "__name__", None) or shorten(each)
+            place = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else None
+            message = f"{what}: {name} is not a consumer; mark it with @consumer(topic, group)"
+            raise OptionWrong(message, place=place)
+    return several
 
 
 def checks_beside(consumers: Iterable[AnyConsumer]) -> list[TransactionCheck]:

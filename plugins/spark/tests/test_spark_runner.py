@@ -107,7 +107,7 @@ def test_an_engine_that_nobody_offers_is_named_at_the_handler() -> None:
 
     host = PluginHost(objects={"spark": Plugin()}, discover=lambda: ())
     with (
-        pytest.raises(Violation, match=r"'revenue': no engine 'sparc'; did you mean 'spark'"),
+        pytest.raises(ConfigurationError, match=r"'revenue': no engine 'sparc'; did you mean 'spark'"),
         Harness(revenue, plugins=host),
     ):
         pass

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from framework import Message, RetryLater, consumer, marks, publishes
+from framework.errors import ConfigurationError
 from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
 from framework.settings.schema import AppSettings
 from framework.testing import Harness
-from framework.testing.errors import Violation
 
 
 def outcomes(events: list[dict[str, Any]]) -> Counter[str]:
@@ -128,7 +128,7 @@ def test_a_store_that_cannot_be_fails_the_start(options: dict[str, Any], store: 
     async def bill(body: str) -> None: ...
 
     with (
-        pytest.raises(Violation, match=re.escape(reason)),
+        pytest.raises(ConfigurationError, match=re.escape(reason)),
         Harness(bill, settings={"consumers": {"billing": {"once_store": store}}}),
     ):
         pass
