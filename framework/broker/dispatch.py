@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Any
 
 import structlog
 
@@ -14,14 +14,13 @@ from framework.broker.large import Large
 from framework.broker.quotas import Quotas, cost_of
 from framework.broker.relays import relay
 from framework.broker.request import AfterCommit, Answer, Handler, Hold, InSteps, Refusal, Relay, Request, refuse
+from framework.broker.taken import NOTHING, Taken
 from framework.errors import FrameworkError, ProtocolError, RecordDamaged, StoreError
 from framework.marks import sometimes
 from framework.wire.codes import ResponseCode, request_name
 from framework.wire.command import RemotingCommand
 
 log = structlog.get_logger()
-
-T = TypeVar("T")
 
 Verify = Callable[[RemotingCommand, str], str | None]
 """Why a request from this peer is not served; None where it is."""
@@ -78,48 +77,36 @@ class Dispatch:
             return
         self._conclude(request, None)
 
-    def _conclude(
-        self, request: Request, decide: Callable[[], Answer] | None, over: Callable[[], None] | None = None
-    ) -> None:
-        """Do what a handler's word means; `over` is called when nothing of it is left to do."""
-        match self._decided(request, decide):
-            case RemotingCommand() as answer:
-                request.answer(answer)
-            case Hold() as hold:
-                (request.node.pops.holds if hold.is_pop else request.node.holds).park(request, hold)
-            case Relay() as question:
-                relay(request, question)
-            case InSteps() as word:
-                self._large[word.is_write].enter(request, word, self._counted(request))
-            case AfterCommit() as change:
-                self._submit(request, change, over)
-                return
-        if over is not None:
-            over()
+    def _conclude(self, request: Request, decide: Callable[[], Answer] | None, taken: Taken = NOTHING) -> None:
+        """Do what a handler's word means; what was `taken` is given back when nothing of it is left to do."""
+        with taken:
+            match self._decided(request, decide):
+                case RemotingCommand() as answer:
+                    request.answer(answer)
+                case Hold() as hold:
+                    (request.node.pops.holds if hold.is_pop else request.node.holds).park(request, hold)
+                case Relay() as question:
+                    relay(request, question, self._conclude)
+                case InSteps() as word:
+                    self._large[word.is_write].enter(request, word, self._counted(request))
+                case AfterCommit() as change:
+                    self._submit(request, change, taken.hand_on() if taken else self._counted(request))
 
-    def _submit(self, request: Request, word: AfterCommit[T], over: Callable[[], None] | None) -> None:
-        quotas, client = self._quotas, request.client
-        cost = 0
-        if over is None:
-            cost = cost_of(request.command)
-            quotas.take(client, cost)
+    def _submit(self, request: Request, word: AfterCommit[Any], taken: Taken) -> None:
         # The change has put it together with all else that is stored; twice is once too often.
         request.command.body = b""
 
-        def done(result: T, error: FrameworkError | None) -> None:
-            if over is None:
-                quotas.give_back(client, cost)
-            else:
-                over()
-            request.answer(_after(word, result, error))
+        def done(result: Any, error: FrameworkError | None) -> None:
+            with taken, word.taken:
+                self._conclude(request, partial(_after, word, result, error))
 
         request.node.store.writer.submit(word.change, done)
 
-    def _counted(self, request: Request) -> Callable[[], None]:
-        """Count what waits for the disk; what is returned takes it out again."""
+    def _counted(self, request: Request) -> Taken:
+        """Count what waits for the disk until it is given back."""
         cost = cost_of(request.command)
         self._quotas.take(request.client, cost)
-        return partial(self._quotas.give_back, request.client, cost)
+        return Taken(partial(self._quotas.give_back, request.client, cost))
 
     def _decided(self, request: Request, decide: Callable[[], Answer] | None) -> Answer:
         code = request.command.code
@@ -151,7 +138,7 @@ class Dispatch:
             request.answer(replacement)
 
 
-def _after(word: AfterCommit[T], result: T, error: FrameworkError | None) -> RemotingCommand:
+def _after(word: AfterCommit[Any], result: Any, error: FrameworkError | None) -> RemotingCommand:
     if error is None:
         return word.answer(result)
     if isinstance(error, Refusal):

@@ -11,9 +11,10 @@ from collections.abc import Callable, Generator
 from functools import partial
 
 from framework.broker.request import Answer, InSteps, Request
+from framework.broker.taken import Taken
 
-Conclude = Callable[[Request, Callable[[], Answer], Callable[[], None]], None]
-"""Act on the answer that the second makes, and call the third when all is done."""
+Conclude = Callable[[Request, Callable[[], Answer], Taken], None]
+"""Act on the answer that the second makes, and give back the third when all is done."""
 
 
 class Large:
@@ -22,23 +23,29 @@ class Large:
     def __init__(self, conclude: Conclude) -> None:
         self._conclude = conclude
         self._waiting: deque[_Work] = deque()
-        self._is_busy = False
+        self._is_busy = self._is_choosing = False
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def enter(self, request: Request, word: InSteps, done: Callable[[], None]) -> None:
-        """See to the request when it is its turn; `done` when it is over, however it ends."""
-        self._waiting.append(_Work(request, word, done, self))
+    def enter(self, request: Request, word: InSteps, taken: Taken) -> None:
+        """See to the request when it is its turn; `taken` is given back when it is over, however it ends."""
+        self._waiting.append(_Work(request, word, taken, self._conclude))
         self._next()
 
     def _next(self) -> None:
-        if not self._is_busy and self._waiting:
-            self._is_busy = True
-            work = self._waiting.popleft()
-            work.request.client.attend(work)
+        """Begin with the next one. In a loop: thousands may wait whose connection has ended, and end when begun."""
+        if self._is_choosing:
+            return
+        self._is_choosing = True
+        try:
+            while self._waiting and not self._is_busy:
+                self._is_busy = True
+                self._waiting.popleft().begin(self._left)
+        finally:
+            self._is_choosing = False
 
-    def left(self) -> None:
+    def _left(self) -> None:
         self._is_busy = False
         self._next()
 
@@ -46,41 +53,41 @@ class Large:
 class _Work(Generator[None, None, None]):
     """A large request that takes its connection's turns; it ends with the connection, however far it is."""
 
-    def __init__(self, request: Request, word: InSteps, done: Callable[[], None], owner: Large) -> None:
-        self.request = request
-        self._steps, self._done, self._owner = word.steps, done, owner
-        self._is_handed_on = self._is_over = False
+    def __init__(self, request: Request, word: InSteps, taken: Taken, conclude: Conclude) -> None:
+        self._request = request
+        self._steps, self._taken, self._conclude = word.steps, taken, conclude
+
+    def begin(self, left: Callable[[], None]) -> None:
+        self._taken = self._taken.hand_on(left)
+        with Taken(self.close) as unbegun:
+            self._request.client.attend(self)
+            unbegun.hand_on()
 
     def send(self, _: None) -> None:
+        decide: Callable[[], Answer]
         try:
             next(self._steps)
         except StopIteration as end:
-            answer: Answer = end.value
-            self._hand_on(lambda: answer)
-            raise
+            decide = partial(_said, end.value)
         except Exception as error:  # noqa: BLE001  # border: what it means is the dispatcher's to say
-            self._hand_on(partial(raise_it, error))
-            raise StopIteration from None
+            decide = partial(_raised, error)
+        else:
+            return
+        self._conclude(self._request, decide, self._taken.hand_on())
+        raise StopIteration
 
     def throw(self, *_: object) -> None:
         self.close()
 
-    def _hand_on(self, answer: Callable[[], Answer]) -> None:
-        self._is_handed_on = True
-        self._owner._conclude(self.request, answer, self._end)  # noqa: SLF001  # one idea, two classes
-
     def close(self) -> None:
         """The connection ended. What was handed on to the writer ends by itself."""
-        self._steps.close()
-        if not self._is_handed_on:
-            self._end()
-
-    def _end(self) -> None:
-        if not self._is_over:
-            self._is_over = True
-            self._done()
-            self._owner.left()
+        with self._taken:
+            self._steps.close()
 
 
-def raise_it(error: Exception) -> Answer:
+def _said(answer: Answer) -> Answer:
+    return answer
+
+
+def _raised(error: Exception) -> Answer:
     raise error

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from framework.broker.arrivals import Arrival
@@ -24,6 +25,7 @@ from framework.broker.store.queues import OFFSET_BITS, Queue
 from framework.broker.store.sent_back import GroupPlace
 from framework.broker.store.topics import Topic
 from framework.broker.store.writer import Row, Transaction
+from framework.broker.taken import Taken
 from framework.broker.timers import Timer
 from framework.errors import FrameworkError
 from framework.marks import safeguard
@@ -98,8 +100,13 @@ class Pops:
         self._groups.setdefault(topic, {})[group] = None
         self._retries[pop_retry_topic(group, topic)] = (group, topic)
 
-    def take(self, group: str, topic: Topic, number: int, wanted: Wanted, *, count: int, from_end: bool) -> list[Scoop]:
-        """Reserve up to `count` messages; the retry topic is read first in one of five pops, else last."""
+    def take(
+        self, group: str, topic: Topic, number: int, wanted: Wanted, *, count: int, from_end: bool
+    ) -> tuple[list[Scoop], Taken]:
+        """Reserve up to `count` messages; the retry topic is read first in one of five pops, else last.
+
+        What is taken is the reservation, which ends when the pop is on disk, or could not be.
+        """
         numbers: Sequence[int] = (number,)
         if number == ANY_QUEUE:
             begin = self._node.world.chance.below(max(topic.read_queues, 1))
@@ -112,19 +119,17 @@ class Pops:
         is_retry_first = self._node.world.chance.below(5) == 0
         found: list[Scoop] = []
         size = self._node.settings.pull_bytes_max
-        for place, wish, from_last in [*retries, *sources] if is_retry_first else [*sources, *retries]:
-            if count <= 0 or size <= 0:
-                break
-            try:
+        # Behind a damaged message, what was reserved before it is for the next pop.
+        with Taken(partial(self._let_go, found)) as reserved:
+            for place, wish, from_last in [*retries, *sources] if is_retry_first else [*sources, *retries]:
+                if count <= 0 or size <= 0:
+                    break
                 portion = self._portion(place, wish, count=count, size=size, from_end=from_last)
-            except FrameworkError:  # a damaged message: what was reserved before it is for the next pop
-                self._let_go(found)
-                raise
-            if portion is not None:
-                found.append(portion)
-                count -= len(portion.records)
-                size -= sum(map(len, portion.records))
-        return found
+                if portion is not None:
+                    found.append(portion)
+                    count -= len(portion.records)
+                    size -= sum(map(len, portion.records))
+            return found, reserved.hand_on()
 
     def has_any(self, group: str, topic: Topic, number: int) -> bool:
         """Whether messages lie behind the group's place, without a look at its filter."""
@@ -142,7 +147,6 @@ class Pops:
             # All of them before the first is put: what a refusal undoes is on disk alone, and offsets are in memory. A
             # second run, where another change of the group of writes was undone, has put them already.
             if any(not each.is_put and offsets.get(*each.place) != each.start for each in portions):
-                self._let_go(portions)
                 group = portions[0].place.group
                 raise Refusal(ResponseCode.POLLING_TIMEOUT, f"the offset of {group} was moved meanwhile")
             for portion in portions:
@@ -158,19 +162,13 @@ class Pops:
 
         return change
 
-    def held(self, portions: Sequence[Scoop], due_ms: int) -> None:
-        """Hear that the change is on disk."""
-        self._let_go(portions)
-        self.planned(due_ms)
-
     def not_held(self, portions: Sequence[Scoop]) -> None:
-        """Hear that it could not be written: the messages are popped again."""
+        """Hear that the change could not be written: the messages are popped again."""
         for portion in portions:
             if portion.is_put:
                 before = self._node.offsets.get(*portion.place)
                 start = portion.first if portion.start is None else portion.start
                 self._node.offsets.put(*portion.place, start if before is None else min(before, start))
-        self._let_go(portions)
 
     def planned(self, due_ms: int) -> None:
         """Hear that a message comes back then."""

@@ -6,9 +6,10 @@ with the very thing that was asked of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
-from framework.broker.request import Answered, Relay, Request
+from framework.broker.request import Answer, Answered, Relay, Request
 from framework.errors import FrameworkError
 from framework.wire.command import RemotingCommand
 
@@ -16,14 +17,18 @@ from framework.wire.command import RemotingCommand
 _CHANNEL_TIMEOUT_MS = 600_000
 
 
-def relay(request: Request, word: Relay) -> None:
+Conclude = Callable[[Request, Callable[[], Answer]], None]
+"""Act on the answer that the second makes."""
+
+
+def relay(request: Request, word: Relay, conclude: Conclude) -> None:
     """Ask all at once; answer when the last one has, or when the time is over."""
-    _Relaying(request, word).start()
+    _Relaying(request, word, conclude).start()
 
 
 class _Relaying:
-    def __init__(self, request: Request, word: Relay) -> None:
-        self._request = request
+    def __init__(self, request: Request, word: Relay, conclude: Conclude) -> None:
+        self._request, self._conclude = request, conclude
         self._word = word
         self._answers: list[RemotingCommand | None] = [None] * len(word.asked)
         self._missing = len(word.asked)
@@ -55,7 +60,7 @@ class _Relaying:
         if not self._is_over:
             self._is_over = True
             self._timer.cancel()
-            self._request.answer(self._word.answer(self._answers))
+            self._conclude(self._request, partial(self._word.answer, self._answers))
 
 
 def _result(answered: Answered) -> RemotingCommand | None:

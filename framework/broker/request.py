@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
+from framework.broker.taken import NOTHING, Taken
 from framework.errors import FrameworkError
 from framework.model.sql92 import Expression
 from framework.wire.codes import ResponseCode
@@ -89,6 +90,8 @@ class AfterCommit(Generic[T]):
     """Makes the answer from the change's result."""
     refused: Callable[[FrameworkError], RemotingCommand] | None = None
     """Makes it from the error where the store failed; else code 1."""
+    taken: Taken = NOTHING
+    """Given back when it is answered, however it ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,6 @@ log = structlog.get_logger()
 
 _STOP_S = 4.0  # of the five that a stop may take
 _PROVE_S = 10.0  # for a client's first signed request, which is the first thing that every client sends
-# The largest body, its header, and a byte too much, so that one beyond the limit is refused by name and not by force.
-_FRAME_SLACK = 256 * 1024
 # A client that sends four times too much has made a mistake and is told so; one that sends more is cut.
 _TIMES_READ_PAST = 4
 
@@ -116,9 +114,8 @@ class Broker:
         )
         self._house = House(
             Turns(),
-            # One of the largest must be able to come, where it is the only one.
-            frames_bytes_max=max(settings.frames_bytes_max, settings.body_bytes_max + _FRAME_SLACK),
-            unread_bytes_max=settings.unread_bytes_max,
+            frames_bytes_max=settings.at_least_a_frame(settings.frames_bytes_max),
+            unread_bytes_max=settings.at_least_a_frame(settings.unread_bytes_max),
         )
         try:
             for i, port in enumerate(self._ports):
@@ -220,7 +217,7 @@ class Broker:
         return open_memory() if self._data is None else open_folder(self._data, is_relaxed=self._settings.is_relaxed)
 
     def _listener(self, node: Node, port: int, *, with_vip: bool) -> Listener:
-        limits, settings = Limits(), self._settings
+        settings = self._settings
         is_shared = port > 0 and port + VIP_DISTANCE in self._ports
 
         def on_request(channel: Served, command: RemotingCommand) -> None:
@@ -233,13 +230,10 @@ class Broker:
             port,
             on_request=on_request,
             on_closed=node.gone,
-            limits=Limits(
-                frame_bytes_max=min(settings.body_bytes_max + _FRAME_SLACK, limits.frame_bytes_max),
-                times_read_past=_TIMES_READ_PAST,
-            ),
+            limits=Limits(frame_bytes_max=settings.frame_bytes_max, times_read_past=_TIMES_READ_PAST),
             channels_max=settings.channels_max,
             tls=self._tls,
-            unsent_bytes_max=settings.unsent_bytes_max,
+            unsent_bytes_max=settings.at_least_a_frame(settings.unsent_bytes_max),
             house=self._house,
             prove_seconds=None if self._users is None else _PROVE_S,
             with_vip=with_vip,

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from framework.model.delay_levels import DELAYS_MS
+from framework.wire.frame import FRAME_BYTES_MAX, HEADER_BYTES_MAX
 
 CLUSTER = "DefaultCluster"
 REGION = "DefaultRegion"
+
+# The largest body, its header, and a byte too much, so that one beyond the limit is refused by name and not by force.
+_FRAME_SLACK = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +71,19 @@ class BrokerSettings:
     """What force leaves of the log, its newest part; RocketMQ leaves its last file, which is as large."""
     sent_back_kept_ms: int = 3_600_000
     """How long a repeated send-back is recognised."""
+
+    # Computed: limits that another one must fit into.
+
+    @property
+    def frame_bytes_max(self) -> int:
+        """The largest request."""
+        return min(self.body_bytes_max + _FRAME_SLACK, FRAME_BYTES_MAX)
+
+    @property
+    def answer_bytes_max(self) -> int:
+        """The body of an answer that is made of several things: its frame is no larger than a request's may be."""
+        return self.frame_bytes_max - HEADER_BYTES_MAX
+
+    def at_least_a_frame(self, size: int) -> int:
+        """A limit on bytes under way, with room for one of the largest frames where it is the only one."""
+        return max(size, self.frame_bytes_max)

@@ -225,10 +225,13 @@ class Transactions:
             self._trouble(f"transactions could not be looked at: {error}; tried again in {_STAND_BACK_S:.0f} s")
             self._timer = self._timers.call_later(_STAND_BACK_S, self._look)
             return
-        for question in result.questions:
-            self._ask(question)
         self._next_ms = result.next_ms
         self._set_timer()
+        for question in result.questions:
+            try:
+                self._ask(question)
+            except FrameworkError as refused:  # one that cannot be asked about is no reason to ask about no other
+                self._trouble(f"half message at {question.half.place}: its producer cannot be asked: {refused}")
 
     def _ask(self, question: Question) -> None:
         """Ask one member of the producer group; where none is connected, the next check may find one."""

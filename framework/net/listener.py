@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import structlog
 
-from framework.net.channel import DEFAULT_LIMITS
 from framework.net.house import House
 from framework.net.served import Served
 from framework.net.turns import Turns
@@ -23,6 +22,7 @@ CHANNELS_MAX = 256
 VIP_DISTANCE = 2  # MixAll.brokerVIPChannel
 FREE_PORTS_TRIED = 16
 CLOSE_SECONDS = 1.0  # for the last answers to get out
+REQUEST_LIMITS = Limits()
 UNSENT_BYTES_MAX = 8 * 1024 * 1024  # what one slow reader may make us hold
 # Of the connections to a port, those who have not shown that they may be there; the rest is kept for those who have.
 STRANGERS_SHARE = 0.75
@@ -45,7 +45,7 @@ class Listener:
         on_open: Callable[[Served], None] | None = None,
         on_closed: Callable[[Served], None] | None = None,
         tls: ssl.SSLContext | None = None,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: Limits = REQUEST_LIMITS,
         channels_max: int = CHANNELS_MAX,
         unsent_bytes_max: int = UNSENT_BYTES_MAX,
         house: House | None = None,

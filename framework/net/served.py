@@ -113,6 +113,14 @@ class Served(Channel, asyncio.BufferedProtocol):
 
     def step(self) -> bool:
         """Serve a few requests, or a part of one."""
+        try:
+            self._serve()
+        except Exception as error:  # border: a mistake of ours ends this connection, and no other
+            log.exception("connection failed", peer=self.peer)
+            self.abort(f"{type(error).__name__} while it was served")
+        return self._has_work
+
+    def _serve(self) -> None:
         if self.close_reason is None and not self._writer.is_paused:
             if self._works:
                 self._go_on()
@@ -121,7 +129,6 @@ class Served(Channel, asyncio.BufferedProtocol):
             elif self._inbox:
                 self._read_piece()
         self._leave_once_served()
-        return self._has_work
 
     def _serve_some(self) -> None:
         commands, until = self._commands, self._loop.time() + STEP_S

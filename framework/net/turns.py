@@ -54,20 +54,27 @@ class Turns:
         heappush(self._waiting, (taker.used, self._sequence, taker))
 
     def _run(self) -> None:
+        try:
+            self._serve()
+        finally:  # who raises loses his own turn, and nobody else's
+            self._is_due = bool(self._waiting)
+            if self._is_due:
+                self._loop.call_soon(self._run)
+
+    def _serve(self) -> None:
         waiting, now = self._waiting, self._loop.time()
         until = now + SLICE_S
         for _ in range(SLICE_STEPS):
             self._floor, _, taker = heappop(waiting)
-            has_more = taker.step()
-            before, now = now, self._loop.time()
-            taker.used += now - before + STEP_S
-            if has_more:
-                self._queue(taker)
-            else:
-                taker.is_waiting = False
-            if not waiting:
-                self._is_due = False
+            has_more = False
+            try:
+                has_more = taker.step()
+            finally:
+                before, now = now, self._loop.time()
+                taker.used += now - before + STEP_S
+                if has_more:
+                    self._queue(taker)
+                else:
+                    taker.is_waiting = False
+            if not waiting or now >= until:
                 return
-            if now >= until:
-                break
-        self._loop.call_soon(self._run)

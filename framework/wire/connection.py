@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError
 from framework.mistakes import MessageWrong
 from framework.wire import frame
-from framework.wire.codes import request_name
+from framework.wire.codes import ResponseCode, request_name
 from framework.wire.command import ANSWER_BIT, ONE_WAY_BIT, Excessive, RemotingCommand
 
 T = TypeVar("T")
@@ -30,6 +30,8 @@ class Limits:
     """What a peer may make us hold. Checked before anything is allocated or waited for."""
 
     frame_bytes_max: int = frame.FRAME_BYTES_MAX
+    sent_bytes_max: int = frame.FRAME_BYTES_MAX
+    """What a peer takes, as every stock client and broker does, whatever we take."""
     header_bytes_max: int = frame.HEADER_BYTES_MAX
     in_flight_max: int = 2048  # one long poll a queue, and a handful of others beside it
     times_read_past: int = 1
@@ -98,20 +100,29 @@ class Connection(Generic[T]):
         return self._encode(command)
 
     def answer(self, request: RemotingCommand, answer: RemotingCommand) -> bytes:
-        """The answer's bytes; none where the request asked for no answer."""
+        """The answer's bytes; none where the request asked for no answer.
+
+        In place of one that no frame can carry goes code 1, which says so: whoever asked must hear something.
+        """
         if request.flag & ONE_WAY_BIT:
             return b""
         answer.number = request.number
         answer.flag |= ANSWER_BIT
-        return self._encode(answer)
+        try:
+            return self._encode(answer)
+        except MessageWrong as error:
+            remark = f"the answer to {request_name(request.code)} cannot be sent: {error}"
+            said = RemotingCommand(ResponseCode.SYSTEM_ERROR, remark=remark, number=request.number, flag=ANSWER_BIT)
+            return self._encode(said)
 
     def _encode(self, command: RemotingCommand) -> bytes:
         data = frame.encode(command, binary=self._binary)
-        if len(data) - 4 > self._limits.frame_bytes_max:
-            raise MessageWrong(
-                f"{request_name(command.code)}: frame of {len(data) - 4} bytes exceeds the limit of "
-                f"{self._limits.frame_bytes_max}; send less at once"
-            )
+        size, most = len(data) - 4, self._limits.sent_bytes_max
+        if size > most:
+            is_answer = command.flag & ANSWER_BIT
+            what = "" if is_answer else f"{request_name(command.code)}: "
+            remedy = "ask for" if is_answer else "send"
+            raise MessageWrong(f"{what}{frame.beyond('frame', size, most)}; {remedy} less at once")
         return data
 
     # In

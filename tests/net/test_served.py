@@ -419,3 +419,24 @@ def _counting(order: list[str], count: int) -> Generator[None, None, None]:
     for i in range(count):
         order.append(f"step {i}")
         yield
+
+
+def test_a_mistake_of_ours_ends_the_connection_that_it_was_made_for_and_no_other() -> None:
+    async def story() -> tuple[bool, int]:
+        lab = _Lab()
+        bad, there = await lab.dial()
+        good, _ = await lab.dial()
+
+        def fail() -> None:
+            raise ZeroDivisionError
+
+        there._read_piece = fail  # type: ignore[method-assign]
+        for each in (bad, good):
+            each.write(_requests(2))
+        with capture_logs() as lines:
+            await asyncio.sleep(0.1)
+        assert ["connection failed"] == [line["event"] for line in lines]
+        await lab.listener.close()
+        return there.is_open, len(lab.served)
+
+    assert (False, 2) == virtually(story)

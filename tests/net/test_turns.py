@@ -92,3 +92,30 @@ def test_the_loop_has_its_turn_after_a_slice() -> None:
         return seen
 
     assert {SLICE_STEPS, 2 * SLICE_STEPS, 3 * SLICE_STEPS} == set(virtually(story)) - {0}
+
+
+def test_one_that_raises_keeps_nobody_else_waiting() -> None:
+    """A mistake in what one connection sent would stop the turns of all."""
+
+    async def story() -> tuple[list[str], list[str]]:
+        order: list[str] = []
+        complaints: list[str] = []
+        turns, loop = Turns(), asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(repr(context["exception"])))
+
+        def fail() -> None:
+            raise ValueError("not foreseen")
+
+        bad = _Taker("bad", 2, order, fail)
+        for taker in (_Taker("one", 2, order), bad, _Taker("two", 2, order)):
+            turns.enter(taker)
+        await asyncio.sleep(0.01)
+        bad.on_step = None
+        turns.enter(bad)
+        await asyncio.sleep(0.01)
+        return order, complaints
+
+    order, complaints = virtually(story)
+
+    assert ["one", "bad", "two", "one", "two", "bad"] == order
+    assert ["ValueError('not foreseen')"] == complaints

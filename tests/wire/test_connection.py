@@ -132,7 +132,7 @@ def test_requests_under_way_are_bounded() -> None:
 
 
 def test_a_frame_too_large_for_the_peer_is_not_sent() -> None:
-    connection: Connection[int] = Connection(Limits(frame_bytes_max=1000))
+    connection: Connection[int] = Connection(Limits(sent_bytes_max=1000))
 
     with pytest.raises(ConfigurationError, match=r"SEND_MESSAGE \(10\): frame of \d+ bytes exceeds the limit of 1000"):
         connection.request(RemotingCommand(10, body=bytes(1000)), 1)

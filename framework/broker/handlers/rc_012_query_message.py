@@ -1,7 +1,8 @@
 """QUERY_MESSAGE (12): messages by a key, or by the unique key that their producer gave them; else 22.
 
 Differences: the key itself is compared here, so a message with the same hash and another key is never sent. An answer
-holds at most 64 messages and 8 MiB. Messages that wait for their time are not found before it.
+holds at most 64 messages, and no more than a frame of the largest message does. Messages that wait for their time are
+not found before it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from framework.wire.requests.query import QueryMessageAnswer, QueryMessageReques
 from framework.wire.stored import Record
 
 _COUNT_MAX = 64  # maxMsgsNumBatch
-_BYTES_MAX = 8 * 1024 * 1024
 _STEP_BYTES = 256 * 1024  # as much as a pull reads in its turn
 _NOWHERE = to_fields(QueryMessageAnswer(index_last_update_timestamp=0, index_last_update_phyoffset=0))
 
@@ -33,7 +33,7 @@ def _search(request: Request, header: QueryMessageRequest) -> Generator[None, No
     hash_ = key_hash(header.topic, header.key)
     records: list[bytes] = []
     newest: Record | None = None
-    size = steps = 0
+    size, steps, most = 0, 0, node.settings.answer_bytes_max
     for queue, data in node.store.log.with_key_hash(hash_, header.begin_timestamp, header.end_timestamp):
         if queue.broker != node.name:
             continue
@@ -44,7 +44,7 @@ def _search(request: Request, header: QueryMessageRequest) -> Generator[None, No
         if size // _STEP_BYTES > steps:
             steps += 1
             yield
-        if len(records) == count_max or (records and size > _BYTES_MAX):
+        if len(records) == count_max or (records and size > most):
             break
         records.append(data)
         newest = newest or record

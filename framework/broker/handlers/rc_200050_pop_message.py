@@ -43,9 +43,11 @@ def handle(request: Request) -> Answer:
     group, number = header.consumer_group, header.queue_id
     node.pops.know(group, topic.name)
     is_from_end = header.init_mode == _FROM_END
-    portions = node.pops.take(group, topic, number, wish, count=max(header.max_msg_nums, 1), from_end=is_from_end)
-    if portions:
-        return _hold(node, header, topic, portions, now_ms)
+    count = max(header.max_msg_nums, 1)
+    portions, reserved = node.pops.take(group, topic, number, wish, count=count, from_end=is_from_end)
+    with reserved:
+        if portions:
+            return replace(_hold(node, header, topic, portions, now_ms), taken=reserved.hand_on())
     return _wait(request, header, wish, min(left_ms, WAIT_MS_MAX))
 
 
@@ -91,7 +93,7 @@ def _hold(
     group = header.consumer_group
 
     def answer(_: None) -> RemotingCommand:
-        node.pops.held(portions, due_ms)
+        node.pops.planned(due_ms)
         rest = node.pops.rest(group, topic, header.queue_id)
         if rest:
             node.pops.more(group, topic.name)

@@ -25,6 +25,7 @@ from framework.broker.store.database import Database
 from framework.broker.store.queues import OFFSET_MAX, Queue, Queues
 from framework.broker.store.seals import sealed
 from framework.broker.store.trouble import explained
+from framework.broker.taken import Taken
 from framework.errors import FrameworkError, StoreError
 from framework.ports import Clock, Workers
 
@@ -348,57 +349,57 @@ class Writer:
         def ended(_: None, error: BaseException | None) -> None:
             if self._is_dead:
                 return
-            if isinstance(error, sqlite3.Error):
-                self._failed(transaction, [done for _, done in group], error)
-            elif error is not None:
-                raise error
-            else:
+            if error is None:
                 self._committed(transaction, group)
+                return
+            self._failed(transaction, [done for _, done in group], error)
+            if not isinstance(error, sqlite3.Error):
+                raise error  # a mistake of ours, as in `_give_up`
 
         if not self._database.commits_inline:
             self._workers.submit(job, ended)
             return
         try:
             job()
-        except sqlite3.Error as error:
+        except Exception as error:  # noqa: BLE001  # a border: as a worker's
             ended(None, error)
         else:
             ended(None, None)
 
     def _committed(self, transaction: Transaction, group: list[tuple[Any, Done | None]]) -> None:
-        self.groups += 1
-        self._place, self._last_ms = transaction.place, transaction.now_ms
-        for queue in transaction.arrived:
-            queue.end = queue.next
-            queue.is_saved = True
-        for table in self._tables:
-            table.saved(committed=True)
-        for result, done in group:
-            _tell(done, result, None)
-        if self.on_arrival is not None:
-            for queue, rows in transaction.arrived.items():
-                _tell(self.on_arrival, queue, rows)
-        self._soon(self._run)
+        with Taken(partial(self._soon, self._run)):  # whatever a listener does, the next group is written
+            self.groups += 1
+            self._place, self._last_ms = transaction.place, transaction.now_ms
+            for queue in transaction.arrived:
+                queue.end = queue.next
+                queue.is_saved = True
+            for table in self._tables:
+                table.saved(committed=True)
+            for result, done in group:
+                _tell(done, result, None)
+            if self.on_arrival is not None:
+                for queue, rows in transaction.arrived.items():
+                    _tell(self.on_arrival, queue, rows)
 
-    def _failed(self, transaction: Transaction, waiting: list[Done | None], cause: Exception) -> None:
-        try:
-            if self._database.writing.in_transaction:
-                self._database.writing.execute("ROLLBACK")
-        except sqlite3.Error as another:
-            cause = another
-        for queue in transaction.arrived:
-            queue.next = queue.end
-        for table in self._tables:
-            table.saved(committed=False)
-        if isinstance(cause, FrameworkError):
-            error = cause
-        else:
-            said = explained(cause) if isinstance(cause, sqlite3.Error) else str(cause)
-            error = StoreError(f"{self._database.place}: {said}")
-            self._hear_of(error)
-        for done in waiting:
-            _tell(done, None, error)
-        self._soon(self._run)
+    def _failed(self, transaction: Transaction, waiting: list[Done | None], cause: BaseException) -> None:
+        with Taken(partial(self._soon, self._run)):
+            try:
+                if self._database.writing.in_transaction:
+                    self._database.writing.execute("ROLLBACK")
+            except sqlite3.Error as another:
+                cause = another
+            for queue in transaction.arrived:
+                queue.next = queue.end
+            for table in self._tables:
+                table.saved(committed=False)
+            if isinstance(cause, FrameworkError):
+                error = cause
+            else:
+                said = explained(cause) if isinstance(cause, sqlite3.Error) else str(cause) or type(cause).__name__
+                error = StoreError(f"{self._database.place}: {said}")
+                self._hear_of(error)
+            for done in waiting:
+                _tell(done, None, error)
 
     def _hear_of(self, error: StoreError) -> None:
         """Log once a minute, however many writes fail; each sender gets an error."""
