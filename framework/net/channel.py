@@ -32,12 +32,14 @@ from framework.ports import Pipe
 from framework.wire.codes import ResponseCode, request_name
 from framework.wire.command import RemotingCommand
 from framework.wire.connection import Connection, Limits
+from framework.wire.frame import ANSWER_HEADER_BYTES_MAX
 
 log = structlog.get_logger()
 
 SILENT_CLOSE_HINT = ", without a word; is it a TLS port, or no broker?"
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = Limits(header_bytes_max=ANSWER_HEADER_BYTES_MAX)
+"""Of a connection that we open, by which answers come."""
 
 Sign: TypeAlias = Callable[[RemotingCommand], None]
 

@@ -14,12 +14,14 @@ from struct import Struct
 
 from framework.errors import ProtocolError, shorten
 from framework.mistakes import MessageWrong
-from framework.wire import header_compact, header_json
+from framework.wire import batch, header_compact, header_json
 from framework.wire.codes import request_name
 from framework.wire.command import RemotingCommand
 
 FRAME_BYTES_MAX = 16 * 1024 * 1024  # RocketMQ's com.rocketmq.remoting.frameMaxLength
 HEADER_BYTES_MAX = 64 * 1024  # twice the 32 KiB of properties that a send may carry in its header
+# Of an answer: one to a batch names each of its messages, and an id of a broker with an IPv6 address is the longest.
+ANSWER_HEADER_BYTES_MAX = HEADER_BYTES_MAX + batch.PARTS_MAX * 57
 PREFIX_BYTES = 8  # both lengths; nothing can be judged about a header before these are there
 
 JSON = 0
