@@ -11,10 +11,10 @@ import structlog
 from framework.broker.handlers import HANDLERS
 from framework.broker.intercept import Interceptor, Interceptors, Lost
 from framework.broker.large import Large
+from framework.broker.loans import NOTHING, Loan
 from framework.broker.quotas import Quotas, cost_of
 from framework.broker.relays import relay
 from framework.broker.request import AfterCommit, Answer, Handler, Hold, InSteps, Refusal, Relay, Request, refuse
-from framework.broker.taken import NOTHING, Taken
 from framework.errors import FrameworkError, ProtocolError, RecordDamaged, StoreError
 from framework.marks import sometimes
 from framework.wire.codes import ResponseCode, request_name
@@ -77,9 +77,9 @@ class Dispatch:
             return
         self._conclude(request, None)
 
-    def _conclude(self, request: Request, decide: Callable[[], Answer] | None, taken: Taken = NOTHING) -> None:
-        """Do what a handler's word means; what was `taken` is given back when nothing of it is left to do."""
-        with taken:
+    def _conclude(self, request: Request, decide: Callable[[], Answer] | None, loan: Loan = NOTHING) -> None:
+        """Do what a handler's word means; the `loan` is given back when nothing of it is left to do."""
+        with loan:
             match self._decided(request, decide):
                 case RemotingCommand() as answer:
                     request.answer(answer)
@@ -90,23 +90,23 @@ class Dispatch:
                 case InSteps() as word:
                     self._large[word.is_write].enter(request, word, self._counted(request))
                 case AfterCommit() as change:
-                    self._submit(request, change, taken.hand_on() if taken else self._counted(request))
+                    self._submit(request, change, loan.hand_on() if loan else self._counted(request))
 
-    def _submit(self, request: Request, word: AfterCommit[Any], taken: Taken) -> None:
+    def _submit(self, request: Request, word: AfterCommit[Any], loan: Loan) -> None:
         # The change has put it together with all else that is stored; twice is once too often.
         request.command.body = b""
 
         def done(result: Any, error: FrameworkError | None) -> None:
-            with taken, word.taken:
+            with loan, word.loan:
                 self._conclude(request, partial(_after, word, result, error))
 
         request.node.store.writer.submit(word.change, done)
 
-    def _counted(self, request: Request) -> Taken:
+    def _counted(self, request: Request) -> Loan:
         """Count what waits for the disk until it is given back."""
         cost = cost_of(request.command)
         self._quotas.take(request.client, cost)
-        return Taken(partial(self._quotas.give_back, request.client, cost))
+        return Loan(partial(self._quotas.give_back, request.client, cost))
 
     def _decided(self, request: Request, decide: Callable[[], Answer] | None) -> Answer:
         code = request.command.code

@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Callable, Generator
 from functools import partial
 
+from framework.broker.loans import Loan
 from framework.broker.request import Answer, InSteps, Request
-from framework.broker.taken import Taken
 
-Conclude = Callable[[Request, Callable[[], Answer], Taken], None]
+Conclude = Callable[[Request, Callable[[], Answer], Loan], None]
 """Act on the answer that the second makes, and give back the third when all is done."""
 
 
@@ -28,9 +28,9 @@ class Large:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def enter(self, request: Request, word: InSteps, taken: Taken) -> None:
-        """See to the request when it is its turn; `taken` is given back when it is over, however it ends."""
-        self._waiting.append(_Work(request, word, taken, self._conclude))
+    def enter(self, request: Request, word: InSteps, loan: Loan) -> None:
+        """See to the request when it is its turn; the `loan` is given back when it is over, however it ends."""
+        self._waiting.append(_Work(request, word, loan, self._conclude))
         self._next()
 
     def _next(self) -> None:
@@ -53,13 +53,13 @@ class Large:
 class _Work(Generator[None, None, None]):
     """A large request that takes its connection's turns; it ends with the connection, however far it is."""
 
-    def __init__(self, request: Request, word: InSteps, taken: Taken, conclude: Conclude) -> None:
+    def __init__(self, request: Request, word: InSteps, loan: Loan, conclude: Conclude) -> None:
         self._request = request
-        self._steps, self._taken, self._conclude = word.steps, taken, conclude
+        self._steps, self._loan, self._conclude = word.steps, loan, conclude
 
     def begin(self, left: Callable[[], None]) -> None:
-        self._taken = self._taken.hand_on(left)
-        with Taken(self.close) as unbegun:
+        self._loan = self._loan.hand_on(left)
+        with Loan(self.close) as unbegun:
             self._request.client.attend(self)
             unbegun.hand_on()
 
@@ -73,7 +73,7 @@ class _Work(Generator[None, None, None]):
             decide = partial(_raised, error)
         else:
             return
-        self._conclude(self._request, decide, self._taken.hand_on())
+        self._conclude(self._request, decide, self._loan.hand_on())
         raise StopIteration
 
     def throw(self, *_: object) -> None:
@@ -81,7 +81,7 @@ class _Work(Generator[None, None, None]):
 
     def close(self) -> None:
         """The connection ended. What was handed on to the writer ends by itself."""
-        with self._taken:
+        with self._loan:
             self._steps.close()
 
 

@@ -16,6 +16,7 @@ from framework.broker.arrivals import Arrival
 from framework.broker.conditions import read_matching
 from framework.broker.filters import Wanted, tag_hash
 from framework.broker.holds import Holds
+from framework.broker.loans import Loan
 from framework.broker.records import decode, encode, key_hashes
 from framework.broker.request import Refusal
 from framework.broker.request_modes import RequestModes
@@ -25,7 +26,6 @@ from framework.broker.store.queues import OFFSET_BITS, Queue
 from framework.broker.store.sent_back import GroupPlace
 from framework.broker.store.topics import Topic
 from framework.broker.store.writer import Row, Transaction
-from framework.broker.taken import Taken
 from framework.broker.timers import Timer
 from framework.errors import FrameworkError
 from framework.marks import safeguard
@@ -102,10 +102,10 @@ class Pops:
 
     def take(
         self, group: str, topic: Topic, number: int, wanted: Wanted, *, count: int, from_end: bool
-    ) -> tuple[list[Scoop], Taken]:
+    ) -> tuple[list[Scoop], Loan]:
         """Reserve up to `count` messages; the retry topic is read first in one of five pops, else last.
 
-        What is taken is the reservation, which ends when the pop is on disk, or could not be.
+        The loan is the reservation, which ends when the pop is on disk, or could not be.
         """
         numbers: Sequence[int] = (number,)
         if number == ANY_QUEUE:
@@ -120,7 +120,7 @@ class Pops:
         found: list[Scoop] = []
         size = self._node.settings.pull_bytes_max
         # Behind a damaged message, what was reserved before it is for the next pop.
-        with Taken(partial(self._let_go, found)) as reserved:
+        with Loan(partial(self._let_go, found)) as reserved:
             for place, wish, from_last in [*retries, *sources] if is_retry_first else [*sources, *retries]:
                 if count <= 0 or size <= 0:
                     break

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
-from framework.broker.taken import NOTHING, Taken
+from framework.broker.loans import NOTHING, Loan
 from framework.errors import FrameworkError
 from framework.model.sql92 import Expression
 from framework.wire.codes import ResponseCode
@@ -90,7 +90,7 @@ class AfterCommit(Generic[T]):
     """Makes the answer from the change's result."""
     refused: Callable[[FrameworkError], RemotingCommand] | None = None
     """Makes it from the error where the store failed; else code 1."""
-    taken: Taken = NOTHING
+    loan: Loan = NOTHING
     """Given back when it is answered, however it ended."""
 
 

@@ -47,7 +47,7 @@ def handle(request: Request) -> Answer:
     portions, reserved = node.pops.take(group, topic, number, wish, count=count, from_end=is_from_end)
     with reserved:
         if portions:
-            return replace(_hold(node, header, topic, portions, now_ms), taken=reserved.hand_on())
+            return replace(_hold(node, header, topic, portions, now_ms), loan=reserved.hand_on())
     return _wait(request, header, wish, min(left_ms, WAIT_MS_MAX))
 
 

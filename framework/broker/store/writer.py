@@ -19,13 +19,13 @@ from zlib import crc32
 import structlog
 
 from framework import marks
+from framework.broker.loans import Loan
 from framework.broker.store import keys
 from framework.broker.store.columns import LOG_END, QUEUES
 from framework.broker.store.database import Database
 from framework.broker.store.queues import OFFSET_MAX, Queue, Queues
 from framework.broker.store.seals import sealed
 from framework.broker.store.trouble import explained
-from framework.broker.taken import Taken
 from framework.errors import FrameworkError, StoreError
 from framework.ports import Clock, Workers
 
@@ -367,7 +367,7 @@ class Writer:
             ended(None, None)
 
     def _committed(self, transaction: Transaction, group: list[tuple[Any, Done | None]]) -> None:
-        with Taken(partial(self._soon, self._run)):  # whatever a listener does, the next group is written
+        with Loan(partial(self._soon, self._run)):  # whatever a listener does, the next group is written
             self.groups += 1
             self._place, self._last_ms = transaction.place, transaction.now_ms
             for queue in transaction.arrived:
@@ -382,7 +382,7 @@ class Writer:
                     _tell(self.on_arrival, queue, rows)
 
     def _failed(self, transaction: Transaction, waiting: list[Done | None], cause: BaseException) -> None:
-        with Taken(partial(self._soon, self._run)):
+        with Loan(partial(self._soon, self._run)):
             try:
                 if self._database.writing.in_transaction:
                     self._database.writing.execute("ROLLBACK")

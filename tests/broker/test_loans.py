@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from framework.broker import taken
 from framework.broker.handlers import HANDLERS
+from framework.broker.loans import NOTHING, Loan
 from framework.broker.request import AfterCommit, Answer, InSteps, Relay, Request, ok
 from framework.broker.settings import BrokerSettings
-from framework.broker.taken import Taken
 from framework.errors import StoreError
 from framework.model.box import BoxAnswer, BoxHandler
 from framework.wire.codes import RequestCode
@@ -225,7 +224,7 @@ def test_a_commit_that_fails_as_nobody_foresaw_keeps_no_later_one_waiting() -> N
 
 def test_it_is_given_back_once_and_by_its_last_holder() -> None:
     told: list[str] = []
-    with Taken(lambda: told.append("first")) as holder, holder.hand_on(lambda: told.append("second")) as next_one:
+    with Loan(lambda: told.append("first")) as holder, holder.hand_on(lambda: told.append("second")) as next_one:
         last = next_one.hand_on()
     assert [] == told
     with pytest.raises(Broken), last:
@@ -233,7 +232,7 @@ def test_it_is_given_back_once_and_by_its_last_holder() -> None:
     last.give_back()
 
     assert ["first", "second"] == told
-    assert not taken.NOTHING
+    assert not NOTHING
 
 
 def test_a_transaction_that_cannot_be_asked_about_stops_no_questions() -> None:
