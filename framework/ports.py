@@ -55,6 +55,13 @@ class PipeOwner(Protocol):
     def resume_writing(self) -> None: ...
 
 
+class TlsOwner(PipeOwner, Protocol):
+    """The same of an accepted connection that is to speak TLS."""
+
+    def arrived(self, transport: Any) -> None:
+        """There is one, and nothing is spent on its handshake yet: it may be closed. `connection_made` follows."""
+
+
 class Listening(Protocol):
     """A port that accepts connections until closed."""
 
@@ -73,7 +80,11 @@ class Network(Protocol):
         ...
 
     async def listen(self, make_owner: Callable[[], PipeOwner], host: str, port: int, *, tls: Any = None) -> Listening:
-        """Accept connections on host and port (0: any free); each gets an owner of its own."""
+        """Accept connections on host and port (0: any free); each gets an owner of its own, with `tls` a TlsOwner."""
+        ...
+
+    def sockets_max(self, wanted: int) -> int:
+        """How many more sockets may be open at once: as many as are wanted, or as the system can be made to allow."""
         ...
 
 

@@ -13,7 +13,10 @@ from framework.broker.admission import Admission
 from framework.broker.filters import Wanted, weight_of
 from framework.broker.request import Client, Refusal
 from framework.broker.timers import Timer, Timers
+from framework.errors import shorten
+from framework.wire import dialect
 from framework.wire.codes import ResponseCode
+from framework.wire.frame import FRAME_BYTES_MAX, HEADER_BYTES_MAX
 
 # channelExpiredTimeout and the scan's pace of every stock broker.
 SILENCE_MAX_S = 120.0
@@ -28,11 +31,24 @@ BROADCASTING = "BROADCASTING"
 # About what an entry costs beside its texts.
 _ENTRY_BYTES = 500
 
+# A client's id, or a name that nobody has to make first. As RocketMQ's for groups.
+NAME_BYTES_MAX = 255
+# A list of all members must fit into a frame, else none of them hears of any other.
+LISTING_BYTES_MAX = FRAME_BYTES_MAX - HEADER_BYTES_MAX
+
+
+def check_name(what: str, name: str) -> None:
+    """Refuse a name that is too long: it would be kept, and handed to everybody who asks."""
+    size = len(name) if name.isascii() or len(name) > NAME_BYTES_MAX else len(name.encode("utf-8", "replace"))
+    if size > NAME_BYTES_MAX:
+        remark = f"{what} of {size} bytes, {NAME_BYTES_MAX} at most: {shorten(name)}"
+        raise Refusal(ResponseCode.INVALID_PARAMETER, remark)
+
 
 class Member:
     """One connection in one group."""
 
-    __slots__ = ("client", "client_id", "counts_at", "heard", "language", "version", "weight")
+    __slots__ = ("client", "client_id", "counts_at", "heard", "language", "listed_bytes", "version", "weight")
 
     def __init__(self, client: Client, client_id: str, language: int, version: int, heard: float) -> None:
         self.client = client
@@ -44,6 +60,8 @@ class Member:
         self.heard = heard
         self.weight = _ENTRY_BYTES + len(client_id)
         """What it adds to what is kept of heartbeats."""
+        self.listed_bytes = _listed_bytes(client_id)
+        """What it adds to the list of its group."""
 
     @property
     def counts(self) -> bool:
@@ -55,8 +73,8 @@ class MemberGroup:
     """One group with at least one member."""
 
     __slots__ = (
-        "admits", "consume_from", "consume_type", "fingerprint", "listing", "members", "message_model", "name",
-        "wanted", "weight",
+        "admits", "consume_from", "consume_type", "fingerprint", "listed_bytes", "listing", "members",
+        "message_model", "name", "wanted", "weight",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -69,6 +87,8 @@ class MemberGroup:
         self.fingerprint = 0
         self.weight = 0
         """What its subscriptions add to what is kept of heartbeats."""
+        self.listed_bytes = 0
+        """How long a list of all members is."""
         self.listing = b""
         """The list of members as it was last answered; empty where somebody came or went since. A member's arrival has
         all of a thousand ask for the same list."""
@@ -146,8 +166,12 @@ class Members:
 
         A Refusal of what is more than may be kept of all heartbeats; one that says no more than before never is.
         """
+        check_name("client id", client_id)
+        for what, text in (("consumeType", consume_type), ("messageModel", message_model), ("from", consume_from)):
+            check_name(what, text)
         told = None if subscriptions is None else {each.topic: each for each in subscriptions}
         found = self._groups.get(group) or MemberGroup(group)
+        _check_listing(found, client, client_id)
         weight = found.weight if told is None else sum(map(_weight, told.values()))
         self._grow((0 if client in found.members else _ENTRY_BYTES + len(client_id)) + weight - found.weight)
         self._groups[group] = found
@@ -168,10 +192,14 @@ class Members:
 
     def heard_producer(self, client: Client, client_id: str, group: str, *, language: int, version: int) -> None:
         """Take one producer group's part of a heartbeat; a Refusal of what is more than may be kept."""
+        check_name("client id", client_id)
+        check_name("producer group", group)
         member = Member(client, client_id, language, version, self._timers.time())
         member.weight += len(group)
         known = self._producers.get(group, {}).get(client)
         self._grow(member.weight - (known.weight if known is not None else 0))
+        if known is not None and known.client_id != client_id:
+            self._forget_id(known)  # the connection goes by another name now
         self._producers.setdefault(group, {})[client] = member
         self._producer_ids[client_id] = member
         self._start_scan()
@@ -182,8 +210,9 @@ class Members:
         member = None if found is None else found.members.pop(client, None)
         if found is None or member is None:
             return
-        self._went(found, member)
+        self._admission.went(found.name, member.client_id)
         found.listing = b""
+        found.listed_bytes -= member.listed_bytes
         self.bytes -= member.weight
         if not found.members:
             self.bytes -= found.weight
@@ -198,11 +227,14 @@ class Members:
         member = None if found is None else found.pop(client, None)
         if found is not None and member is not None:
             self.bytes -= member.weight
-            last = self._producer_ids.get(member.client_id)
-            if last is not None and last.client is client:
-                del self._producer_ids[member.client_id]
+            self._forget_id(member)
             if not found:
                 del self._producers[group]
+
+    def _forget_id(self, member: Member) -> None:
+        last = self._producer_ids.get(member.client_id)
+        if last is not None and last.client is member.client:
+            del self._producer_ids[member.client_id]
 
     def gone(self, client: Client) -> None:
         """A connection ended."""
@@ -215,7 +247,7 @@ class Members:
         """Forget everybody; nobody is told."""
         for group in self._groups.values():
             for member in group.members.values():
-                self._went(group, member)
+                self._admission.went(group.name, member.client_id)
             if group.admits is not None:
                 group.admits.cancel()
         self._groups.clear()
@@ -231,9 +263,11 @@ class Members:
         known = group.members.get(client)
         group.listing = b""
         if known is not None:  # the connection goes by another name now
-            self._went(group, known)
+            self._admission.went(group.name, known.client_id)
+            group.listed_bytes -= known.listed_bytes
             self.bytes += len(client_id) - len(known.client_id)
         member = group.members[client] = Member(client, client_id, language, version, self._timers.time())
+        group.listed_bytes += member.listed_bytes
         wait_s = self._admission.came(group.name, client_id)
         if wait_s > 0:
             member.counts_at = self._timers.time() + wait_s
@@ -258,9 +292,6 @@ class Members:
         group.listing = b""
         self._watch(group)
         self._tell(self.arrived, group)
-
-    def _went(self, group: MemberGroup, member: Member) -> None:
-        self._admission.went(group.name, member.client_id)
 
     def _grow(self, by: int) -> None:
         """Count what is kept; a Refusal where it would be too much."""
@@ -291,6 +322,21 @@ class Members:
             client.close(f"no heartbeat for {SILENCE_MAX_S:.0f} s")
         if self._groups or self._producers:
             self._start_scan()
+
+
+def _check_listing(group: MemberGroup, client: Client, client_id: str) -> None:
+    """Refuse a newcomer with whom a list of all members would fit into no frame."""
+    known = group.members.get(client)
+    more = 0 if known is not None and known.client_id == client_id else _listed_bytes(client_id)
+    if more and group.listed_bytes + more > LISTING_BYTES_MAX:
+        raise Refusal(
+            ResponseCode.SYSTEM_BUSY,
+            f"[OVERLOAD] a list of the members of {group.name} has {LISTING_BYTES_MAX} bytes at most",
+        )
+
+
+def _listed_bytes(client_id: str) -> int:
+    return len(dialect.dumps(client_id)) + 1
 
 
 def _weight(wanted: Wanted) -> int:

@@ -34,7 +34,7 @@ from framework.mistakes import BindOpen, UsageWrong
 from framework.model.box import BoxHandler
 from framework.model.reserved import HALF_TOPIC, SCHEDULE_TOPIC
 from framework.net.house import House
-from framework.net.listener import VIP_DISTANCE, Listener
+from framework.net.listener import REFUSED_MAX, VIP_DISTANCE, Listener
 from framework.net.served import Served
 from framework.net.tls import TlsOptions, server_context
 from framework.net.turns import Turns
@@ -117,6 +117,7 @@ class Broker:
             frames_bytes_max=settings.at_least_a_frame(settings.frames_bytes_max),
             unread_bytes_max=settings.at_least_a_frame(settings.unread_bytes_max),
         )
+        channels_max, refused_max = self._room()
         try:
             for i, port in enumerate(self._ports):
                 node = Node(
@@ -125,7 +126,8 @@ class Broker:
                     trouble=self._trouble, users=self._users,
                 )  # fmt: skip
                 # Of three logical brokers on following ports, the third one's VIP port is the first one's own.
-                listener = self._listener(node, port, with_vip=port - VIP_DISTANCE not in self._ports)
+                with_vip = port - VIP_DISTANCE not in self._ports
+                listener = self._listener(node, port, channels_max, refused_max, with_vip=with_vip)
                 node.address = _address(self._advertised, await listener.start())
                 self._listeners.append(listener)
                 self._nodes.append(node)
@@ -216,7 +218,23 @@ class Broker:
             return open_given(self._open_database)
         return open_memory() if self._data is None else open_folder(self._data, is_relaxed=self._settings.is_relaxed)
 
-    def _listener(self, node: Node, port: int, *, with_vip: bool) -> Listener:
+    def _room(self) -> tuple[int, int]:
+        """How many connections each port may have, and how many beside them: what the system's files allow."""
+        wanted, ports = self._settings.channels_max, len(self._ports)
+        all_wanted = (wanted + REFUSED_MAX) * ports
+        allowed = self._world.network.sockets_max(all_wanted)
+        if allowed >= all_wanted:
+            return wanted, REFUSED_MAX
+        refused_max = min(REFUSED_MAX, allowed // ports // 4)
+        channels_max = max(min(wanted, allowed // ports - refused_max), 1)
+        if channels_max < wanted:
+            remedy = f"raise the limit (ulimit -n) by {all_wanted - allowed}"
+            log.warning("connections limited", limit=channels_max, wanted=wanted, remedy=remedy)
+        return channels_max, refused_max
+
+    def _listener(
+        self, node: Node, port: int, channels_max: int, refused_max: int, *, with_vip: bool
+    ) -> Listener:  # fmt: skip
         settings = self._settings
         is_shared = port > 0 and port + VIP_DISTANCE in self._ports
 
@@ -231,7 +249,8 @@ class Broker:
             on_request=on_request,
             on_closed=node.gone,
             limits=Limits(frame_bytes_max=settings.frame_bytes_max, times_read_past=_TIMES_READ_PAST),
-            channels_max=settings.channels_max,
+            channels_max=channels_max,
+            refused_max=refused_max,
             tls=self._tls,
             unsent_bytes_max=settings.at_least_a_frame(settings.unsent_bytes_max),
             house=self._house,

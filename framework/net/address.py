@@ -27,6 +27,11 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+def peer_of(peername: object) -> tuple[str, str]:
+    """The host at a connection's other end, empty where it has none, and its address as text."""
+    return (str(peername[0]) if isinstance(peername, tuple) and peername else ""), text_of(peername)
+
+
 def text_of(peername: object) -> str:
     """What the system calls a peer, as `host:port`."""
     if isinstance(peername, tuple) and len(peername) >= 2:

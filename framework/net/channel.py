@@ -18,7 +18,7 @@ import structlog
 
 from framework import marks
 from framework.errors import ConnectionLost, ProtocolError
-from framework.net.address import text_of
+from framework.net.address import peer_of
 from framework.net.channel_timer import (
     GO_AWAY_REASON,
     STALL_BYTES_MIN,
@@ -170,10 +170,8 @@ class Channel(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = self._writer.transport = cast("Pipe", transport)
-        name = transport.get_extra_info("peername")
-        self.remote_host = str(name[0]) if isinstance(name, tuple) and name else ""
-        if not self.peer:
-            self.peer = text_of(name)
+        self.remote_host, name = peer_of(transport.get_extra_info("peername"))
+        self.peer = self.peer or name
         self.is_open = True
         self._timer.start()
         if self._on_open is not None:

@@ -26,6 +26,9 @@ REQUEST_LIMITS = Limits()
 UNSENT_BYTES_MAX = 8 * 1024 * 1024  # what one slow reader may make us hold
 # Of the connections to a port, those who have not shown that they may be there; the rest is kept for those who have.
 STRANGERS_SHARE = 0.75
+# Who has sent nothing for so long, twice what any client's heartbeat takes, gives its place to who comes.
+IDLE_SECONDS = 60.0
+IDLE_LOOK_SECONDS = 1.0  # between two looks for such a one in vain
 # Above the limit a connection is let in to be told so: a closed one says nothing, and clients dial again at once.
 REFUSED_MAX = 64
 REFUSED_SECONDS = 3.0  # to ask for something, as every client does when it has connected
@@ -47,18 +50,22 @@ class Listener:
         tls: ssl.SSLContext | None = None,
         limits: Limits = REQUEST_LIMITS,
         channels_max: int = CHANNELS_MAX,
+        refused_max: int = REFUSED_MAX,
         unsent_bytes_max: int = UNSENT_BYTES_MAX,
         house: House | None = None,
         prove_seconds: float | None = None,
         with_vip: bool = False,
     ) -> None:
-        """With `prove_seconds`, who has asked for nothing by then that he may have is closed.
+        """Beside `channels_max` connections up to `refused_max` are told that there is no room.
+
+        With `prove_seconds`, who has asked for nothing by then that he may have is closed.
 
         `with_vip` has it listen two ports lower as well, where Java clients with vipChannelEnabled go.
         """
         self._world, self._host, self._port, self._tls = world, host, port, tls
         self._on_request, self._on_open, self._on_closed = on_request, on_open, on_closed
-        self._limits, self._channels_max, self._unsent_bytes_max = limits, channels_max, unsent_bytes_max
+        self._limits, self._unsent_bytes_max = limits, unsent_bytes_max
+        self._channels_max, self._refused_max = channels_max, refused_max
         self._house = house or House(Turns())
         self._prove_seconds = prove_seconds
         share = channels_max if prove_seconds is None else int(channels_max * STRANGERS_SHARE)
@@ -69,6 +76,7 @@ class Listener:
         self._with_vip = with_vip
         self._listening: list[Listening] = []
         self._is_full = False
+        self._none_idle_until = 0.0
 
     async def start(self) -> int:
         """Listen; answers the port, which is any free one where 0 was asked for. Raises OSError as the system does."""
@@ -102,15 +110,16 @@ class Listener:
             self._house,
             limits=self._limits,
             on_request=self._on_request,
+            on_arrived=self._arrived,
             on_open=self._opened,
             unsent_bytes_max=self._unsent_bytes_max,
         )
 
-    def _opened(self, channel: Served) -> None:
-        assert isinstance(channel, Served)
-        is_full = len(self._channels) >= self._channels_max or len(self._strangers) >= self._strangers_max
-        if is_full and self._strangers:
-            self._make_room()
+    def _arrived(self, channel: Served) -> None:
+        """Count it before it costs anything, a TLS handshake say."""
+        is_full = len(self._channels) >= self._channels_max
+        if is_full or len(self._strangers) >= self._strangers_max:
+            self._make_room(is_full=is_full)
         if len(self._channels) >= self._channels_max:
             if not self._is_full:
                 self._is_full = True
@@ -121,15 +130,31 @@ class Listener:
         self._strangers[channel] = None if self._prove_seconds is None else self._deadline(channel, self._prove_seconds)
         channel.on_proven = self._proven
         channel.closed.add_done_callback(lambda _: self._ended(channel))
-        if self._on_open is not None:
+
+    def _opened(self, channel: Served) -> None:
+        if self._on_open is not None and channel in self._channels:
             self._on_open(channel)
 
-    def _make_room(self) -> None:
-        """Who came first of those that have shown nothing yet goes: he had most time for it."""
-        first = next(iter(self._strangers))
-        self._proven(first)
-        del self._channels[first]
-        first.abort("it asked for nothing, and others wait for its place")
+    def _make_room(self, *, is_full: bool) -> None:
+        """Who came first of those that have shown nothing yet goes: he had most time for it. Else who is idle."""
+        first = next(iter(self._strangers), None)
+        if first is None and is_full:
+            first = self._idlest()
+        if first is not None:
+            self._proven(first)
+            del self._channels[first]
+            first.abort("it asked for nothing, and others wait for its place")
+
+    def _idlest(self) -> Served | None:
+        """Who has sent nothing for longest, if for long enough. All are looked at, but not for each that comes."""
+        now = asyncio.get_running_loop().time()
+        if now < self._none_idle_until:
+            return None
+        first = min(self._channels, key=lambda each: each.heard_at)
+        if now - first.heard_at >= IDLE_SECONDS:
+            return first
+        self._none_idle_until = now + IDLE_LOOK_SECONDS
+        return None
 
     def _deadline(self, channel: Served, seconds: float) -> asyncio.TimerHandle:
         reason = f"no request with a valid signature within {seconds:g} s"
@@ -143,7 +168,7 @@ class Listener:
     def _refuse(self, channel: Served) -> None:
         """Answer its first requests that the broker is busy, then close; it counts as no connection."""
         reason = f"{self._channels_max} connections are open, the limit"
-        if len(self._refused) >= REFUSED_MAX:
+        if len(self._refused) >= self._refused_max:
             channel.close(reason)
             return
 

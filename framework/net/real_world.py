@@ -10,20 +10,22 @@ import errno
 import fcntl
 import os
 import random
+import resource
 import socket
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from contextvars import Context, copy_context
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from framework import marks
 from framework.net import forks
 from framework.net.real_clock import RealClock
-from framework.ports import DiskUsage, Listening, PipeOwner, World
+from framework.ports import DiskUsage, Listening, PipeOwner, TlsOwner, World
 
 T = TypeVar("T")
 Job = Callable[[], Any]
@@ -34,7 +36,8 @@ LISTEN_BACKLOG = 256
 READ_BYTES = 128 * 1024
 """Of one connection in one turn of the loop. With many queues at work a turn of asyncio's 256 KiB brings more messages
 than stay in a processor's cache until they are handled, and that made each of them a quarter dearer."""
-HANDSHAKE_SECONDS = 10.0  # asyncio's own are 60; until it is over a connection counts nowhere
+HANDSHAKE_SECONDS = 10.0  # asyncio's own are 60
+FILES_BESIDE = 16  # for what is opened beside sockets later on: logs, databases' own files, a thread's pipe
 THREADS = "the thread of this handler"
 
 
@@ -73,12 +76,13 @@ class RealNetwork:
         forks.cut_off(transport)
 
     async def listen(self, make_owner: Callable[[], PipeOwner], host: str, port: int, *, tls: Any = None) -> Listening:
+        def make_doorstep() -> Any:
+            return _Doorstep(cast("TlsOwner", make_owner()), tls)
+
         server = await asyncio.get_running_loop().create_server(
-            make_owner,  # type: ignore[arg-type]  # as above
+            make_owner if tls is None else make_doorstep,  # type: ignore[arg-type]  # as above
             host,
             port,
-            ssl=tls,
-            ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
             backlog=LISTEN_BACKLOG,
         )
         if not server.sockets:
@@ -87,6 +91,68 @@ class RealNetwork:
             socket.socket().close()  # says it: too many open files
             raise OSError(errno.EADDRNOTAVAIL, f"no socket for {host}")
         return RealListening(server)
+
+    def sockets_max(self, wanted: int) -> int:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft == resource.RLIM_INFINITY:
+            return wanted
+        # As many as are waiting come in at once, before the first of those that are too many is closed.
+        beside = sum(1 for _ in Path("/dev/fd").iterdir()) + FILES_BESIDE + min(LISTEN_BACKLOG, soft // 4)
+        if soft < wanted + beside:
+            most = wanted + beside if hard == resource.RLIM_INFINITY else min(wanted + beside, hard)
+            with suppress(OSError, ValueError):  # a system with a limit of its own stays as it is
+                resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+                soft = most
+        return max(min(wanted, soft - beside), 1)
+
+
+class _Doorstep(asyncio.Protocol):
+    """An accepted connection until its TLS handshake is over.
+
+    asyncio would begin the handshake, which takes a third of a MiB, before anybody hears of the connection; so the
+    owner is told first, and may close it. What comes with the handshake's last bytes waits for the owner.
+    """
+
+    def __init__(self, owner: TlsOwner, tls: Any) -> None:
+        self._owner, self._tls = owner, tls
+        self._early: list[Callable[[], object]] = []
+        self._handshake: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        transport.pause_reading()
+        self._owner.arrived(transport)
+        if not transport.is_closing():
+            self._handshake = asyncio.get_running_loop().create_task(self._shake_hands(transport))
+
+    async def _shake_hands(self, transport: Any) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            secured: Any = await loop.start_tls(
+                transport, self, self._tls, server_side=True, ssl_handshake_timeout=HANDSHAKE_SECONDS
+            )
+        except OSError as error:  # ssl.SSLError is one
+            transport.abort()
+            self._owner.connection_lost(error)
+            return
+        if secured is None:  # it ended meanwhile
+            self._owner.connection_lost(None)
+            return
+        self._owner.connection_made(secured)
+        for tell in self._early:
+            tell()
+        secured.set_protocol(self._owner)
+
+    def data_received(self, data: bytes) -> None:
+        self._early.append(partial(self._owner.data_received, data))
+
+    def eof_received(self) -> None:
+        self._early.append(self._owner.eof_received)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._handshake is None or self._handshake.done():
+            self._owner.connection_lost(error)
+        else:
+            self._early.append(partial(self._owner.connection_lost, error))
 
 
 class RealListening:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import structlog
 
 from framework.errors import ProtocolError
+from framework.net.address import peer_of
 from framework.net.answer_writer import AnswerWriter
 from framework.net.channel import Channel
 from framework.net.channel_timer import Answered
 from framework.net.house import House
+from framework.ports import Pipe
 from framework.wire.codes import ResponseCode
 from framework.wire.command import Excessive, RemotingCommand
 
@@ -38,7 +40,14 @@ LAST_BYTES_SECONDS = 5.0  # for a connection that ends to take in what was writt
 class Served(Channel, asyncio.BufferedProtocol):
     """A connection of the house's. `step` serves some of what came in."""
 
-    def __init__(self, house: House, *, unsent_bytes_max: int, **options: Any) -> None:
+    def __init__(
+        self,
+        house: House,
+        *,
+        unsent_bytes_max: int,
+        on_arrived: Callable[[Served], None] | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(stall_bytes_min=FRAME_BYTES_MIN, **options)
         self.house = house
         self._writer: AnswerWriter = AnswerWriter(self._timer, house, self.abort, unsent_bytes_max=unsent_bytes_max)
@@ -47,6 +56,7 @@ class Served(Channel, asyncio.BufferedProtocol):
         self.is_proven = False
         """Whether it has asked for something that it may have."""
         self.on_proven: Callable[[Served], None] | None = None
+        self._on_arrived = on_arrived
         self._inbox = self._timer.unread = deque[bytes]()
         self._inbox_at = 0
         """Where in the first of these the rest begins."""
@@ -63,6 +73,26 @@ class Served(Channel, asyncio.BufferedProtocol):
                 self.on_proven(self)
 
     # In
+
+    def arrived(self, transport: Pipe) -> None:
+        """It is to speak TLS before it is open. From now on it has its place, and may be cut off."""
+        self._transport = self._writer.transport = transport
+        self.remote_host, self.peer = peer_of(transport.get_extra_info("peername"))
+        if self._on_arrived is not None:
+            self._on_arrived(self)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self._transport is None:
+            self.arrived(cast("Pipe", transport))
+        if self.close_reason is None:
+            super().connection_made(transport)
+        else:
+            cast("Pipe", transport).abort()  # it ended in its handshake
+
+    @property
+    def heard_at(self) -> float:
+        """When the peer last sent anything."""
+        return self._timer.read_at
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self.house.room()
@@ -83,16 +113,13 @@ class Served(Channel, asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         """The peer sends no more. By TLS nothing can stay half open."""
-        self._has_left = self._has_work and not self._is_by_tls
+        is_by_tls = self._transport is not None and self._transport.get_extra_info("ssl_object") is not None
+        self._has_left = self._has_work and not is_by_tls
         return self._has_left
 
     def _leave_once_served(self) -> None:
         if self._has_left and not self._has_work and not self._writer.is_paused:
             self.close("closed by the peer")
-
-    @property
-    def _is_by_tls(self) -> bool:
-        return self._transport is not None and self._transport.get_extra_info("ssl_object") is not None
 
     def attend(self, work: Work) -> None:
         """Go on with this, a step a turn, before anything else of this connection."""
@@ -141,13 +168,11 @@ class Served(Channel, asyncio.BufferedProtocol):
         work = self._works[0]
         try:
             next(work)
+            return
         except StopIteration:
-            self._drop(work)
+            pass
         except Exception:  # border: whoever serves requests; one bad request must not end the connection
             log.exception("request failed", peer=self.peer)
-            self._drop(work)
-
-    def _drop(self, work: Work) -> None:
         if self._works and self._works[0] is work:  # it may have ended the connection, and all works with it
             self._works.popleft()
 

@@ -69,6 +69,9 @@ class Lossy:
     ) -> None:
         await self._network.connect(_Owner(owner, self), host, port, tls=tls, server_name=server_name)
 
+    def sockets_max(self, wanted: int) -> int:
+        return self._network.sockets_max(wanted)
+
     async def listen(self, make_owner: Callable[[], PipeOwner], host: str, port: int, *, tls: Any = None) -> Listening:
         return await self._network.listen(make_owner, host, port, tls=tls)
 

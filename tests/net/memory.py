@@ -197,6 +197,9 @@ class MemoryNetwork:
     async def listen(self, make_owner: Callable[[], PipeOwner], host: str, port: int, *, tls: Any = None) -> Listening:
         return MemoryListening(port or 40_000)
 
+    def sockets_max(self, wanted: int) -> int:
+        return wanted
+
     def requests(self, address: str) -> list[RemotingCommand]:
         """Everything that was asked at an address, over all its connections."""
         return [request for place, peer in self.peers if place == address for request in peer.requests]

@@ -12,7 +12,7 @@ from framework.net.answer_writer import UNREAD_SECONDS
 from framework.net.channel import Channel
 from framework.net.channel_timer import STALL_SECONDS
 from framework.net.house import STRANGERS_MAX, House
-from framework.net.listener import STRANGERS_SHARE, Listener
+from framework.net.listener import IDLE_SECONDS, STRANGERS_SHARE, Listener
 from framework.net.served import FRAME_BYTES_MIN, Served
 from framework.net.turns import SLICE_STEPS, Turns
 from framework.wire.command import RemotingCommand
@@ -440,3 +440,28 @@ def test_a_mistake_of_ours_ends_the_connection_that_it_was_made_for_and_no_other
         return there.is_open, len(lab.served)
 
     assert (False, 2) == virtually(story)
+
+
+def test_one_that_is_idle_gives_its_place_to_a_newcomer_and_others_do_not() -> None:
+    async def story() -> tuple[list[bool], list[str]]:
+        lab = _Lab(channels_max=3)
+        ends = [await lab.dial() for _ in range(3)]
+        for here, _ in ends:
+            here.write(_requests(1))
+        for i in range(3):
+            await asyncio.sleep(IDLE_SECONDS / 3 + 0.1)
+            if i == 1:
+                ends[0][0].write(_requests(1))
+                ends[2][0].write(_requests(1))
+                await asyncio.sleep(0.01)
+        newcomer, there = await lab.dial()
+        newcomer.write(_requests(1))
+        await asyncio.sleep(0.01)
+        _, another = await lab.dial()
+        await asyncio.sleep(0.01)
+        states = [each.is_open for each in (ends[0][1], ends[1][1], ends[2][1], there)]
+        refused = [str(another in lab.listener.channels), str(len(lab.listener._refused))]
+        await lab.listener.close()
+        return states, refused
+
+    assert ([True, False, True, True], ["False", "1"]) == virtually(story)

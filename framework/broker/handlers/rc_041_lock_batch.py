@@ -6,12 +6,18 @@ where RocketMQ forgets all locks. A new lock is answered when it is on disk.
 
 from __future__ import annotations
 
+from framework.broker.members import check_name
 from framework.broker.request import Answer, Request, ok, when_saved
 from framework.wire.bodies.group import LockBatch, LockedQueues
 
 
 def handle(request: Request) -> Answer:
     batch = LockBatch.decode(request.command.body)
+    for what, name in (("group", batch.group), ("client id", batch.client_id)):
+        check_name(what, name)
+    for queue in batch.queues:
+        check_name("topic", queue.topic)
+        check_name("broker", queue.broker)
     node = request.node
     now_ms = node.world.clock.monotonic_ms()
     granted = node.locks.lock(batch.group, batch.client_id, batch.queues, now_ms)

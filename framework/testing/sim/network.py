@@ -246,6 +246,9 @@ class NetworkDoor:
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"Connect call failed: {host}:{port}")
         network.join(self._node, owner, listening).establish()
 
+    def sockets_max(self, wanted: int) -> int:
+        return wanted
+
     async def listen(
         self, make_owner: Callable[[], PipeOwner], host: str, port: int, *, tls: Any = None
     ) -> SimListening:
