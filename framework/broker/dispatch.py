@@ -15,6 +15,7 @@ from framework.broker.loans import NOTHING, Loan
 from framework.broker.quotas import Quotas, cost_of
 from framework.broker.relays import relay
 from framework.broker.request import AfterCommit, Answer, Handler, Hold, InSteps, Refusal, Relay, Request, refuse
+from framework.broker.work import check_values
 from framework.errors import FrameworkError, ProtocolError, RecordDamaged, StoreError
 from framework.marks import sometimes
 from framework.wire.codes import ResponseCode, request_name
@@ -46,6 +47,11 @@ class Dispatch:
 
     def serve(self, request: Request) -> None:
         """Take a request that has just come in."""
+        try:
+            check_values(request.command, request.node.settings.values_max)
+        except Refusal as over:
+            request.answer(refuse(over.code, over.remark))
+            return
         if self._verify is not None:
             refusal = self._verify(request.command, request.client.peer)
             if refusal is not None:

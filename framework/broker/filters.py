@@ -5,11 +5,11 @@ RocketMQ compares the hashes of tags, and clients check their text; what SQL92 l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from framework.broker.request import Refusal
+from framework.broker.request import Answer, InSteps, Refusal, Request
 from framework.errors import Sql92Error, bare
 from framework.model import sql92
 from framework.model.subscription import EVERYTHING, Subscription, java_hash
@@ -24,24 +24,66 @@ KINDS = (TAG, SQL92)
 NO_TAG = 0
 """The hash of nothing: what a message without tags is stored with."""
 TAG_BYTES = 64
-CONDITION_BYTES = 64  # a character
+CONDITION_BYTES = 128  # a character
 _KEPT_CHARS_MAX = 1024
+EXPRESSION_MAX = 64 * 1024  # characters: what a pull's header may have
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What a group wants of a topic, as its last heartbeat or this pull says."""
+class Meaning(NamedTuple):
+    """What an expression says."""
 
-    topic: str
-    expression: str = EVERYTHING
-    kind: str = TAG
-    version: int = 0
     hashes: frozenset[int] | None = None
     """None: every message."""
     condition: sql92.Expression | None = None
     """Of an SQL92 subscription that can be understood."""
     mistake: str = ""
     """Why one cannot."""
+
+
+class Wanted:
+    """What a group wants of a topic, as its last heartbeat or this pull says.
+
+    It is read when something is first read by it: a heartbeat names a thousand, and costs their sender nothing.
+    """
+
+    __slots__ = ("_meaning", "expression", "is_strict", "kind", "topic", "version")
+
+    def __init__(
+        self, topic: str, expression: str = EVERYTHING, *, kind: str = TAG, version: int = 0, is_strict: bool = False
+    ) -> None:
+        self.topic, self.expression, self.kind, self.version = topic, expression, kind, version
+        self.is_strict = is_strict
+        self._meaning: Meaning | None = None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it is known what it says, so that asking for it costs nothing."""
+        return self._meaning is not None or self.kind != SQL92 or _CONDITIONS.knows(self.expression, self.is_strict)
+
+    @property
+    def hashes(self) -> frozenset[int] | None:
+        return self._read().hashes
+
+    @property
+    def condition(self) -> sql92.Expression | None:
+        return self._read().condition
+
+    @property
+    def mistake(self) -> str:
+        return self._read().mistake
+
+    def _read(self) -> Meaning:
+        meaning = self._meaning
+        if meaning is None:
+            if self.kind == SQL92:
+                meaning = _CONDITIONS.read(self.expression, self.is_strict)
+            else:
+                meaning = Meaning(_hashes(self.expression) if self.kind == TAG else None)
+            self._meaning = meaning
+        return meaning
+
+    def __repr__(self) -> str:
+        return f"Wanted({self.topic!r}, {self.expression!r}, kind={self.kind!r}, version={self.version})"
 
 
 def wanted(
@@ -51,15 +93,25 @@ def wanted(
 
     `is_strict` refuses SQL92 that RocketMQ takes and reads as something else than what was written.
     """
-    text = expression or EVERYTHING
-    if kind == SQL92:
-        condition = _condition(expression or "", is_strict)
-        if isinstance(condition, str):
-            return Wanted(topic=topic, expression=text, kind=kind, version=version, mistake=condition)
-        return Wanted(topic=topic, expression=text, kind=kind, version=version, condition=condition)
-    if (kind or TAG) != TAG:
-        return Wanted(topic=topic, expression=text, kind=kind or TAG, version=version)
-    return Wanted(topic=topic, expression=text, version=version, hashes=_hashes(text))
+    is_sql = kind == SQL92
+    text = expression or ("" if is_sql else EVERYTHING)
+    return Wanted(topic, text, kind=kind or TAG, version=version, is_strict=is_strict)
+
+
+def read_first(request: Request, wish: Wanted, handle: Callable[[Request], Answer]) -> Answer | None:
+    """Where a condition is still to be read: to do that when no other one is read, and the request after it.
+
+    The longest takes fifteen milliseconds, and a hundred connections may bring one each.
+    """
+    if wish.is_read:
+        return None
+
+    def steps() -> Generator[None, None, Answer]:
+        yield
+        _CONDITIONS.read(wish.expression, wish.is_strict)
+        return handle(request)
+
+    return InSteps(steps())
 
 
 def check_kind(node: Node, kind: str) -> None:
@@ -72,10 +124,10 @@ def check_kind(node: Node, kind: str) -> None:
 
 
 def weight_of(wanted: Wanted) -> int:
-    """About how many bytes it holds: an expression that was read costs much more than its text."""
-    tags = 0 if wanted.hashes is None else len(wanted.hashes)
-    text = len(wanted.expression) * (1 if wanted.condition is None else CONDITION_BYTES)
-    return len(wanted.topic) + text + tags * TAG_BYTES
+    """About how many bytes it will hold: an expression that was read costs much more than its text."""
+    text, is_sql = wanted.expression, wanted.kind == SQL92
+    tags = 0 if is_sql or text == EVERYTHING else text.count("||") + 1
+    return len(wanted.topic) + len(wanted.kind) + len(text) * (CONDITION_BYTES if is_sql else 1) + tags * TAG_BYTES
 
 
 def _hashes(expression: str) -> frozenset[int] | None:
@@ -92,13 +144,42 @@ def _hashes_in(expression: str) -> frozenset[int] | None:
     return frozenset(subscription.tag_hashes) if subscription.tags else None
 
 
-@lru_cache(maxsize=128)  # the longest has a quarter of a MiB
-def _condition(expression: str, is_strict: bool) -> sql92.Expression | str:
+class _Conditions:
+    """Conditions that were read, by their text: what is asked for again is not read again, whoever asks.
+
+    As many as have this many characters together; the one that was asked for longest ago goes first.
+    """
+
+    def __init__(self, characters_max: int) -> None:
+        self._characters_max, self._characters = characters_max, 0
+        self._known: dict[tuple[str, bool], Meaning] = {}
+
+    def knows(self, text: str, is_strict: bool) -> bool:
+        return (text, is_strict) in self._known
+
+    def read(self, text: str, is_strict: bool) -> Meaning:
+        key = (text, is_strict)
+        meaning = self._known.pop(key, None)
+        if meaning is None:
+            meaning = _condition(text, is_strict=is_strict)
+            self._characters += len(text)
+        self._known[key] = meaning
+        while self._characters > self._characters_max and len(self._known) > 1:
+            (oldest, _) = first = next(iter(self._known))
+            del self._known[first]
+            self._characters -= len(oldest)
+        return meaning
+
+
+def _condition(expression: str, *, is_strict: bool) -> Meaning:
     """The condition, or what is wrong with it and where."""
     try:
-        return sql92.parse(expression, is_strict=is_strict)
+        return Meaning(condition=sql92.parse(expression, is_strict=is_strict))
     except Sql92Error as error:
-        return str(error)
+        return Meaning(mistake=str(error))
+
+
+_CONDITIONS = _Conditions(256 * 1024)  # some 30 MiB
 
 
 @lru_cache(maxsize=4096)

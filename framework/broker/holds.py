@@ -16,6 +16,7 @@ from framework.broker.request import Client, Hold, Request
 from framework.broker.store.queues import Queue
 from framework.broker.store.writer import Row
 from framework.broker.timers import Timer, Timers
+from framework.broker.work import Work
 
 HOLDS_MAX = 100_000
 _HEAP_SLACK = 1000
@@ -60,6 +61,8 @@ class Holds:
         self._sequence = 0
         self._timer: Timer | None = None
         self._timer_at = 0.0
+        self._work: Work | None = None
+        """Of this turn of the loop, where there was any."""
 
     def __len__(self) -> int:
         return self._count
@@ -89,9 +92,19 @@ class Holds:
         holds = self._by_queue.get((queue.topic, queue.number))
         if not holds:
             return
-        arrival = Arrival(queue, rows)
+        arrival = Arrival(queue, rows, self.work)
         for held in [held for held in holds if arrival.is_wanted(held.wish)]:
             self._end(held)
+
+    def work(self) -> Work:
+        """What is left of this turn's for comparing what arrives."""
+        if self._work is None:
+            self._work = Work()
+            self._timers.call_later(0, self._begin_turn)
+        return self._work
+
+    def _begin_turn(self) -> None:
+        self._work = None
 
     def wake_one(self, topic: str, number: int, arrival: Arrival | None = None) -> bool:
         """Wake the first who waits there for one of these messages, or for any; whether somebody did."""

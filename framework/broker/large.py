@@ -12,6 +12,7 @@ from functools import partial
 
 from framework.broker.loans import Loan
 from framework.broker.request import Answer, InSteps, Request
+from framework.errors import FrameworkError
 
 Conclude = Callable[[Request, Callable[[], Answer], Loan], None]
 """Act on the answer that the second makes, and give back the third when all is done."""
@@ -69,6 +70,9 @@ class _Work(Generator[None, None, None]):
             next(self._steps)
         except StopIteration as end:
             decide = partial(_said, end.value)
+        except FrameworkError as error:
+            # Without where it was raised: what the steps have at hand, megabytes of messages, would be held by it.
+            decide = partial(_raised, error.with_traceback(None))
         except Exception as error:  # noqa: BLE001  # border: what it means is the dispatcher's to say
             decide = partial(_raised, error)
         else:

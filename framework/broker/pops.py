@@ -21,12 +21,14 @@ from framework.broker.records import decode, encode, key_hashes
 from framework.broker.request import Refusal
 from framework.broker.request_modes import RequestModes
 from framework.broker.store import popped
+from framework.broker.store.log import SCAN_MAX
 from framework.broker.store.popped import Overdue, PoppedRow
 from framework.broker.store.queues import OFFSET_BITS, Queue
 from framework.broker.store.sent_back import GroupPlace
 from framework.broker.store.topics import Topic
 from framework.broker.store.writer import Row, Transaction
 from framework.broker.timers import Timer
+from framework.broker.work import Work
 from framework.errors import FrameworkError
 from framework.marks import safeguard
 from framework.model.message import TAGS
@@ -114,17 +116,17 @@ class Pops:
         retry = self._node.rules.topics.get(pop_retry_topic(group, topic.name))
         sources = [(GroupPlace(group, topic.name, each), wanted, from_end) for each in numbers]
         retries = [] if retry is None else [
-            (GroupPlace(group, retry.name, each), Wanted(topic=retry.name), False) for each in range(retry.read_queues)
+            (GroupPlace(group, retry.name, each), Wanted(retry.name), False) for each in range(retry.read_queues)
         ]  # fmt: skip
         is_retry_first = self._node.world.chance.below(5) == 0
         found: list[Scoop] = []
-        size = self._node.settings.pull_bytes_max
+        size, work = self._node.settings.pull_bytes_max, Work()
         # Behind a damaged message, what was reserved before it is for the next pop.
         with Loan(partial(self._let_go, found)) as reserved:
             for place, wish, from_last in [*retries, *sources] if is_retry_first else [*sources, *retries]:
-                if count <= 0 or size <= 0:
+                if count <= 0 or size <= 0 or work.left <= 0:
                     break
-                portion = self._portion(place, wish, count=count, size=size, from_end=from_last)
+                portion = self._portion(place, wish, work, count=count, size=size, from_end=from_last)
                 if portion is not None:
                     found.append(portion)
                     count -= len(portion.records)
@@ -185,7 +187,7 @@ class Pops:
             return
         groups = self._groups.get(queue.topic)
         if groups and len(self.holds):
-            arrival = Arrival(queue, rows)
+            arrival = Arrival(queue, rows, self.holds.work)
             for group in groups:
                 name = waiting_name(group, queue.topic)
                 if not self.holds.wake_one(name, queue.number, arrival):
@@ -214,7 +216,9 @@ class Pops:
         reserved = self._reserved.get(place)
         return self._node.offsets.get(*place) if reserved is None else reserved[0]
 
-    def _portion(self, place: GroupPlace, wanted: Wanted, *, count: int, size: int, from_end: bool) -> Scoop | None:
+    def _portion(
+        self, place: GroupPlace, wanted: Wanted, work: Work, *, count: int, size: int, from_end: bool
+    ) -> Scoop | None:
         node = self._node
         queue = node.queue(place.topic, place.number)
         if queue is None or queue.end == 0 or not node.may_commit(*place):
@@ -227,9 +231,9 @@ class Pops:
         first = min(max(first, queue.low), queue.end)
         offset, records = first, list[bytes]()
         for _ in range(_READS_MAX):
-            if offset >= queue.end or records:
+            if offset >= queue.end or records or work.left <= 0:
                 break
-            records, offset = self._read(queue, offset, wanted, count=count, size=size)
+            records, offset = self._read(queue, offset, wanted, work, count=count, size=size)
         if offset == start and not is_reset:
             return None
         reserved = self._reserved.get(place)
@@ -239,11 +243,14 @@ class Pops:
             RETRY if place.topic.startswith(RETRY_PREFIX) else NORMAL, is_reset,
         )  # fmt: skip
 
-    def _read(self, queue: Queue, offset: int, wanted: Wanted, *, count: int, size: int) -> tuple[list[bytes], int]:
+    def _read(
+        self, queue: Queue, offset: int, wanted: Wanted, work: Work, *, count: int, size: int
+    ) -> tuple[list[bytes], int]:
         log = self._node.store.log
         if wanted.condition is not None:
-            return read_matching(log, queue, offset, wanted.condition, count_max=count, bytes_max=size)
+            return read_matching(log, queue, offset, wanted.condition, work, count_max=count, bytes_max=size)
         if wanted.hashes is not None:
+            work.take(SCAN_MAX)
             return log.read_tagged(queue, offset, wanted.hashes, count_max=count, bytes_max=size)
         return log.read(queue, offset, count_max=count, bytes_max=size)
 

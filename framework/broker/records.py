@@ -14,6 +14,7 @@ from framework.wire.codes import ResponseCode
 from framework.wire.ids import pack_host
 from framework.wire.stored import Record, decode_records, encode_record
 
+KEYS_MAX = 100  # of one message, by which it is found: 16,000 would fit into its properties
 _UNKNOWN_HOST = "0.0.0.0"
 
 
@@ -32,12 +33,12 @@ def decode(data: bytes) -> Record:
 
 
 def key_hashes(message: Record) -> list[int]:
-    """What the message is found by: its unique key, and each of its keys."""
+    """What the message is found by: its unique key, and its first keys, each once."""
     topic, properties = message.topic, message.properties
     hashes = [key_hash(topic, properties[UNIQUE_KEY])] if UNIQUE_KEY in properties else []
     if KEYS in properties:
-        hashes += [key_hash(topic, key) for key in properties[KEYS].split()]
-    return hashes
+        hashes += [key_hash(topic, key) for key in properties[KEYS].split(None, KEYS_MAX)[:KEYS_MAX]]
+    return list(dict.fromkeys(hashes)) if len(hashes) > 2 else hashes
 
 
 @lru_cache(maxsize=1024)

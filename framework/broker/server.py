@@ -114,8 +114,8 @@ class Broker:
         )
         self._house = House(
             Turns(),
-            frames_bytes_max=settings.at_least_a_frame(settings.frames_bytes_max),
-            unread_bytes_max=settings.at_least_a_frame(settings.unread_bytes_max),
+            frames_bytes_max=settings.all_frames_bytes_max,
+            unread_bytes_max=settings.all_unread_bytes_max,
         )
         channels_max, refused_max = self._room()
         try:
@@ -252,7 +252,7 @@ class Broker:
             channels_max=channels_max,
             refused_max=refused_max,
             tls=self._tls,
-            unsent_bytes_max=settings.at_least_a_frame(settings.unsent_bytes_max),
+            unsent_bytes_max=settings.unsent_bytes_max,
             house=self._house,
             prove_seconds=None if self._users is None else _PROVE_S,
             with_vip=with_vip,

@@ -84,6 +84,17 @@ class BrokerSettings:
         """The body of an answer that is made of several things: its frame is no larger than a request's may be."""
         return self.frame_bytes_max - HEADER_BYTES_MAX
 
-    def at_least_a_frame(self, size: int) -> int:
-        """A limit on bytes under way, with room for one of the largest frames where it is the only one."""
-        return max(size, self.frame_bytes_max)
+    @property
+    def values_max(self) -> int:
+        """Of a request's body: a heartbeat that subscribes to each topic has a dozen for each."""
+        return 12 * max(self.topics_max, 1000)
+
+    @property
+    def all_frames_bytes_max(self) -> int:
+        """Of all frames under way, with room for one of the largest where it is the only one."""
+        return max(self.frames_bytes_max, self.frame_bytes_max)
+
+    @property
+    def all_unread_bytes_max(self) -> int:
+        """Of all answers that are not taken in, likewise."""
+        return max(self.unread_bytes_max, FRAME_BYTES_MAX)

@@ -55,7 +55,8 @@ class AnswerWriter(FrameWriter):
         self._written += len(data)
         super().write(data)
         if self.is_paused and not self.has_ended:
-            if self.unread_bytes > self._unsent_bytes_max:
+            # Without this one: an answer, however large, is no reason to cut off who has read all before it.
+            if self.unread_bytes - len(data) > self._unsent_bytes_max:
                 most = self._unsent_bytes_max
                 self.abort(f"{self.unread_bytes} bytes wait to be read by the peer, more than {most}")
             else:

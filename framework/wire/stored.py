@@ -218,6 +218,12 @@ def end_of(messages: list[Message]) -> int:
     return (source.outer if isinstance(source, InnerRecords) else cast("Records", source)).end
 
 
+def properties_size(records: Records, at: int) -> int:
+    """How many bytes the properties of a record have."""
+    _, _, start, end = records._tail(at)  # noqa: SLF001  # as above
+    return end - start
+
+
 def begins_with_batch(body: bytes) -> bool:
     """Whether a pull's first record calls itself an inner batch, as far as one that is damaged can be read."""
     return len(body) >= SIZE_MIN and _INT.unpack_from(body, _SYS_FLAG_AT)[0] & INNER_BATCH == INNER_BATCH

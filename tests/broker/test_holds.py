@@ -94,6 +94,7 @@ def test_a_condition_is_asked_once_a_message_however_many_pulls_wait_with_it() -
 
     class Counting:
         asked: ClassVar[list[str]] = []
+        text, nodes, searches = "n > 2", 3, 0
 
         def matches(self, properties: dict[str, str]) -> bool:
             self.asked.append(properties["n"])

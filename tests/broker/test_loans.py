@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +15,11 @@ from structlog.testing import capture_logs
 
 from framework.broker.handlers import HANDLERS
 from framework.broker.loans import NOTHING, Loan
-from framework.broker.request import AfterCommit, Answer, InSteps, Relay, Request, ok
+from framework.broker.request import AfterCommit, Answer, InSteps, Refusal, Relay, Request, ok
 from framework.broker.settings import BrokerSettings
 from framework.errors import StoreError
 from framework.model.box import BoxAnswer, BoxHandler
-from framework.wire.codes import RequestCode
+from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.fields import to_fields
 from framework.wire.requests.pop import PopRequest
@@ -188,6 +190,30 @@ def test_a_thousand_that_wait_for_an_ended_connection_end_with_it() -> None:
 
     assert_all_given_back(lab)
     assert [] == ended.answers
+
+
+def test_a_refusal_in_the_middle_holds_nothing_of_what_was_at_hand() -> None:
+    """Four queries in vain, one after the other, held 500 MiB of messages until a collection came by."""
+
+    class AtHand:
+        pass
+
+    seen: list[weakref.ref[AtHand]] = []
+
+    def steps() -> Generator[None, None, Answer]:
+        at_hand = AtHand()
+        seen.append(weakref.ref(at_hand))
+        yield
+        raise Refusal(ResponseCode.QUERY_NOT_FOUND, "nothing")
+
+    lab = _lab(lambda _: InSteps(steps()))
+    gc.disable()
+    try:
+        assert 22 == lab.answer(RemotingCommand(OWN)).code
+        lab.answer(_query("k"))
+        assert [None] == [each() for each in seen]
+    finally:
+        gc.enable()
 
 
 def test_a_commit_that_fails_as_nobody_foresaw_keeps_no_later_one_waiting() -> None:

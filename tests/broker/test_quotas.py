@@ -142,7 +142,7 @@ def test_what_heartbeats_say_is_bounded_and_members_stay_members() -> None:
     member = _heartbeat("member", **_consumer("g", "t"))
     assert 0 == lab.answer(member, inside := FakeClient()).code
 
-    greedy = _heartbeat("greedy", **_producers(*(f"group-{number}" for number in range(10_000))))
+    greedy = _heartbeat("greedy", **_producers(*(f"group-{number}" for number in range(5_000))))
     refused = lab.answer(greedy, outside := FakeClient())
     assert (2, True) == (refused.code, "[OVERLOAD] heartbeats" in (refused.remark or ""))
     assert len(lab.node.members.producer_groups()) < 130

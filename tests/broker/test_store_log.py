@@ -187,7 +187,7 @@ def test_a_message_is_found_by_key_and_by_place_once_it_is_committed_and_not_bef
     lab, seen = memory_lab(), list[tuple[list[bytes], bool]]()
 
     def look() -> None:
-        found = [fake_text(record) for _, record in lab.store.log.with_key_hash(7, 0, lab.clock.ms)]
+        found = [fake_text(each[1]) for each in lab.store.log.with_key_hash(7, 0, lab.clock.ms) if each is not None]
         seen.append((found, lab.store.log.at_place(place) is not None))
 
     def writes(transaction: Transaction) -> Generator[None, None, None]:

@@ -11,11 +11,11 @@ the reset is ignored; RocketMQ lets it overwrite the new offset.
 from __future__ import annotations
 
 from framework.broker.conditions import read_matching
-from framework.broker.filters import TAG, Wanted, check_kind, wanted
+from framework.broker.filters import TAG, Wanted, check_kind, read_first, wanted
 from framework.broker.members import BROADCASTING
-from framework.broker.node import Node
 from framework.broker.request import Answer, Hold, Refusal, Request
 from framework.broker.store.queues import COMMIT_MAX, Queue
+from framework.broker.work import Work
 from framework.errors import ProtocolError, bare, shorten
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
@@ -50,12 +50,15 @@ def handle(request: Request) -> Answer:
 
     _check(request, group, topic_name, number)
     subscription = _subscription(request, group, topic_name, flag, version)
+    if (unread := read_first(request, subscription, handle)) is not None:
+        return unread
+    _check_understood(subscription, group, topic_name, flag)
     if node.offsets.resets and (reset := node.offsets.take_reset(group, topic_name, number)) is not None:
         node.save_soon()
         node.goes_on(group, topic_name, number, reset)
         return _reset(node.queue(topic_name, number), reset)
-    if flag & COMMIT_OFFSET and not request.was_held:
-        _commit(node, group, topic_name, number, commit)
+    if flag & COMMIT_OFFSET:
+        _commit(request, group, topic_name, number, commit)
 
     queue = node.queue(topic_name, number)
     low, end = (0, 0) if queue is None else (queue.low, queue.end)
@@ -76,17 +79,23 @@ def handle(request: Request) -> Answer:
         )  # fmt: skip
     node.goes_on(group, topic_name, number, following)
     if code == ResponseCode.PULL_NOT_FOUND and flag & SUSPEND and timeout_ms > 0 and not request.was_held:
-        if not node.holds.has_room(request.client):
-            raise Refusal(ResponseCode.SYSTEM_BUSY, "[OVERLOAD] too many pulls are waiting; ask again later")
-        if not node.switches.holds_pulls:
-            timeout_ms = node.settings.short_poll_ms
-        return Hold(topic_name, number, timeout_ms, subscription.hashes, subscription.condition)
+        return _hold(request, topic_name, number, timeout_ms, subscription)
     return _answer(code, status, following, low, end)
 
 
-def _commit(node: Node, group: str, topic: str, number: int, offset: int) -> None:
-    """The one that rides on a pull. One that cannot be kept is no reason to refuse the pull."""
-    if 0 <= offset <= COMMIT_MAX and node.may_commit(group, topic, number):
+def _hold(request: Request, topic: str, number: int, timeout_ms: int, subscription: Wanted) -> Hold:
+    node = request.node
+    if not node.holds.has_room(request.client):
+        raise Refusal(ResponseCode.SYSTEM_BUSY, "[OVERLOAD] too many pulls are waiting; ask again later")
+    if not node.switches.holds_pulls:
+        timeout_ms = node.settings.short_poll_ms
+    return Hold(topic, number, timeout_ms, subscription.hashes, subscription.condition)
+
+
+def _commit(request: Request, group: str, topic: str, number: int, offset: int) -> None:
+    """The one that rides on a pull, once. One that cannot be kept is no reason to refuse the pull."""
+    node = request.node
+    if not request.was_held and 0 <= offset <= COMMIT_MAX and node.may_commit(group, topic, number):
         node.offsets.put(group, topic, number, offset)
         node.save_soon()
 
@@ -105,7 +114,7 @@ def _read(
         records, next_offset = log.read(queue, offset, count_max=count, bytes_max=size)
     else:
         if condition is not None:
-            records, next_offset = read_matching(log, queue, offset, condition, count_max=count, bytes_max=size)
+            records, next_offset = read_matching(log, queue, offset, condition, Work(), count_max=count, bytes_max=size)
         else:
             assert tags is not None
             records, next_offset = log.read_tagged(queue, offset, tags, count_max=count, bytes_max=size)
@@ -199,13 +208,17 @@ def _subscription(request: Request, group_name: str, topic: str, flag: int, vers
     if subscription.kind == TAG:
         return subscription
     check_kind(request.node, subscription.kind)
-    if subscription.mistake and flag & SUBSCRIPTION:
+    return subscription
+
+
+def _check_understood(subscription: Wanted, group_name: str, topic: str, flag: int) -> None:
+    if not subscription.mistake:
+        return
+    if flag & SUBSCRIPTION:
         raise Refusal(
             ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {subscription.mistake}"
         )
-    if subscription.mistake:
-        raise Refusal(
-            ResponseCode.FILTER_DATA_NOT_EXIST,
-            f"the consumer's consumer filter data not exist: {group_name}, {topic}: {subscription.mistake}",
-        )
-    return subscription
+    raise Refusal(
+        ResponseCode.FILTER_DATA_NOT_EXIST,
+        f"the consumer's consumer filter data not exist: {group_name}, {topic}: {subscription.mistake}",
+    )

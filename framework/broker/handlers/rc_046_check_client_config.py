@@ -6,7 +6,7 @@ our own words, with its place; 23 as there, also for an unknown kind of expressi
 
 from __future__ import annotations
 
-from framework.broker.filters import KINDS, TAG, check_kind, wanted
+from framework.broker.filters import KINDS, TAG, check_kind, read_first, wanted
 from framework.broker.request import Answer, Refusal, Request, ok
 from framework.errors import shorten
 from framework.wire.bodies.heartbeat import CheckClientConfig
@@ -23,7 +23,9 @@ def handle(request: Request) -> Answer:
             f"{shorten(kind)} is no kind of expression: use {' or '.join(KINDS)}",
         )
     check_kind(node, kind)
-    mistake = wanted(told.topic, told.expression, kind=kind, is_strict=node.settings.is_sql_strict).mistake
-    if mistake:
-        raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, mistake)
+    wish = wanted(told.topic, told.expression, kind=kind, is_strict=node.settings.is_sql_strict)
+    if (unread := read_first(request, wish, handle)) is not None:
+        return unread
+    if wish.mistake:
+        raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, wish.mistake)
     return ok()

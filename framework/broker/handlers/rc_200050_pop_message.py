@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from framework.broker.filters import Wanted
+from framework.broker.filters import Wanted, read_first, wanted
 from framework.broker.node import Node
 from framework.broker.pop_requests import BATCH_MAX, INVISIBLE_MS_MAX, WAIT_MS_MAX, check_consumer, wanted_of
 from framework.broker.pops import Scoop, waiting_name
@@ -39,6 +39,9 @@ def handle(request: Request) -> Answer:
     if left_ms < -_LATE_MS and not request.was_held:
         raise Refusal(ResponseCode.POLLING_TIMEOUT, f"the broker[{node.address}] pop message is timeout too much")
     topic = _checked(request, header)
+    asked = wanted(header.topic, header.exp, kind=header.exp_type, is_strict=node.settings.is_sql_strict)
+    if (unread := read_first(request, asked, handle)) is not None:
+        return unread
     wish = wanted_of(node, header.topic, header.exp, header.exp_type)
     group, number = header.consumer_group, header.queue_id
     node.pops.know(group, topic.name)

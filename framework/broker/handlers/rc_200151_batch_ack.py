@@ -1,6 +1,6 @@
 """BATCH_ACK_MESSAGE (200151): many popped messages are handled, one bit each; 208 for an empty list.
 
-Differences: those of 200051. All of them are one write.
+Differences: 10,000 bits in one request at most, else 2; those of 200051. All of them are one write.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from framework.wire.codes import ResponseCode
 from framework.wire.requests.receipts import NORMAL, ORDERLY_REVIVE_QUEUE, RETRY
 
 _BITS_MAX = 8192  # of one entry; a pop has 32 messages
+_ALL_BITS_MAX = 10_000  # of one request, which is one write
 
 
 def handle(request: Request) -> Answer:
@@ -24,6 +25,9 @@ def handle(request: Request) -> Answer:
     if not acks:
         raise Refusal(ResponseCode.NO_MESSAGE, "no acknowledgement")
     node = request.node
+    bits = sum(len(each.bits) * 8 for each in acks)
+    if bits > _ALL_BITS_MAX:
+        raise Refusal(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD] {bits} bits in one request, {_ALL_BITS_MAX} at most")
     meant = [(each.group, message, each.pop_time) for each in acks for message in _messages(node, each)]
 
     def change(transaction: Transaction) -> None:

@@ -35,6 +35,7 @@ from framework.wire.requests.send import SendRequestV2
 
 # About five milliseconds each time, as a group of small writes takes.
 STEP_MESSAGES = 200
+STEP_BYTES = 512 * 1024  # a message may have a thousand properties, each of which is taken apart
 
 _Draft: TypeAlias = tuple[str, Callable[[Transaction], Planned]]
 
@@ -53,7 +54,7 @@ def send_batch(request: Request, sent: Sent) -> Answer:
         check_body(node, request.command.body, sent.properties)
         check_room(node)
         places = batch.positions(request.command.body)
-        if len(places) > STEP_MESSAGES:
+        if len(places) > STEP_MESSAGES or len(request.command.body) > STEP_BYTES:
             return InSteps(_in_steps(request, sent, number, places), is_write=True)
         drafts = [_draft(request, sent, number, outer_of(sent), at) for at in places]
     except Refusal as refusal:
@@ -62,9 +63,10 @@ def send_batch(request: Request, sent: Sent) -> Answer:
 
 
 def _in_steps(request: Request, sent: Sent, number: int, places: list[int]) -> Generator[None, None, Answer]:
-    outer, drafts = outer_of(sent), list[_Draft]()
+    outer, drafts, until = outer_of(sent), list[_Draft](), 0
     for i, at in enumerate(places):
-        if i % STEP_MESSAGES == 0:
+        if i % STEP_MESSAGES == 0 or at >= until:
+            until = at + STEP_BYTES
             yield
         try:
             drafts.append(_draft(request, sent, number, outer, at))

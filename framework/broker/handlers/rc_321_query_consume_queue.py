@@ -19,7 +19,7 @@ from framework.wire.codes import ResponseCode
 from framework.wire.requests.query import ConsumeQueueRequest
 
 _COUNT_MAX = 1000
-_BYTES_MAX = 8 * 1024 * 1024
+_BYTES_MAX = 1024 * 1024  # read for it: only their sizes and tags are answered
 
 
 def handle(request: Request) -> Answer:

@@ -6,9 +6,11 @@ Differences: the transaction itself is opened again, its checks counted from 0, 
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 from framework.broker.node import Node
 from framework.broker.records import decode
-from framework.broker.request import AfterCommit, Answer, Refusal, Request, ok, refuse
+from framework.broker.request import AfterCommit, Answer, InSteps, Refusal, Request, ok, refuse
 from framework.broker.store import halves
 from framework.broker.store.keys import key_hash
 from framework.broker.store.writer import Transaction
@@ -32,8 +34,11 @@ def handle(request: Request) -> Answer:
     named = None if place is None else _at(node, place.commit_log_offset)
     if named is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"no half message has the offset id {shorten(header.msg_id or '')}")
-    half = _half_behind(node, named)
-    is_delivered = _is_delivered(node, half)
+    return InSteps(_resumed(node, _half_behind(node, named)), is_write=True)
+
+
+def _resumed(node: Node, half: Record) -> Generator[None, None, Answer]:
+    is_delivered = yield from _is_delivered(node, half)
 
     def change(transaction: Transaction) -> int | None:
         known = halves.find(transaction.connection, node.name, half.commit_log_offset)
@@ -78,12 +83,16 @@ def _names(message: Record) -> list[str | None]:
     return [message.properties.get(name) for name in (UNIQUE_KEY, PRODUCER_GROUP, REAL_TOPIC)]
 
 
-def _is_delivered(node: Node, half: Record) -> bool:
+def _is_delivered(node: Node, half: Record) -> Generator[None, None, bool]:
     """Whether its commit stands in the topic: how it ended is forgotten after an hour, the message is not."""
     topic, key = half.properties[REAL_TOPIC], half.properties.get(UNIQUE_KEY)
     if key is None:
         return False
-    for queue, data in node.store.log.with_key_hash(key_hash(topic, key), 0, _EVER_MS):
+    for found in node.store.log.with_key_hash(key_hash(topic, key), 0, _EVER_MS):
+        yield
+        if found is None:
+            continue
+        queue, data = found
         message = decode(data)
         is_it = (queue.broker, message.topic, message.properties.get(UNIQUE_KEY)) == (node.name, topic, key)
         if is_it and message.prepared_transaction_offset == half.commit_log_offset:

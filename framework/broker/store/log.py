@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterator
-from itertools import islice
 from json import dumps
 from struct import Struct
 from typing import NamedTuple
@@ -139,11 +138,20 @@ class Log:
             )
         return queue, record
 
-    def with_key_hash(self, hash_: int, since_ms: int, until_ms: int) -> Iterator[tuple[Queue, bytes]]:
-        """Messages stored in that time that may have a key, the newest first. Damaged and deleted ones are left out."""
+    def with_key_hash(self, hash_: int, since_ms: int, until_ms: int) -> Iterator[tuple[Queue, bytes] | None]:
+        """Messages stored in that time that may have a key, the newest first; None after each stretch of the search.
+
+        Damaged and deleted ones are left out.
+        """
+        left = FOUND_MAX
         try:
-            # All of them first: the caller may be slow, and an open search keeps the write-ahead log from being folded.
-            for message in list(islice(keys.find(self._reading, hash_, since_ms, until_ms), FOUND_MAX)):
+            for message in keys.find(self._reading, hash_, since_ms, until_ms):
+                if message is None:
+                    yield None
+                    continue
+                if left == 0:
+                    return
+                left -= 1
                 queue = self._queues.of_message(message)
                 if queue is None or not queue.low <= message - queue.base < queue.end:
                     continue

@@ -29,6 +29,11 @@ class Offsets:
 
     def __init__(self, connection: sqlite3.Connection, broker: str) -> None:
         self.table = _table(connection, broker, OFFSETS)
+        self._topics: dict[str, dict[str, None]] = {}
+        """Where each group ever committed: administrators ask for all groups one after the other."""
+        self._groups: dict[str, dict[str, None]] = {}
+        for key in self.table.keys():  # noqa: SIM118
+            self._know(key)
         self.resets = _table(connection, broker, RESETS)
         """Offsets that an administrator set: the group's next pull is sent there, and commits wait for it."""
         self.rewinds = Rewinds(broker)
@@ -44,7 +49,9 @@ class Offsets:
         before = self.table.get(key)
         if before != offset:
             self.table.put(key, offset)
-            if before is not None and offset < before:
+            if before is None:
+                self._know(key)
+            elif offset < before:
                 self.rewinds.note(GroupPlace(*key), before, offset)
 
     def reset(self, group: str, topic: str, number: int, offset: int) -> None:
@@ -52,6 +59,7 @@ class Offsets:
         key = OffsetKey(group, topic, number)
         self.table.put(key, offset)
         self.resets.put(key, offset)
+        self._know(key)
 
     def take_reset(self, group: str, topic: str, number: int) -> int | None:
         """The offset to go on from, once."""
@@ -62,16 +70,31 @@ class Offsets:
 
     def topics_of(self, group: str) -> list[str]:
         """Topics in which the group ever committed."""
-        return list(dict.fromkeys(key.topic for key, _ in self.table.items() if key.group == group))
+        return list(self._topics.get(group, ()))
 
     def groups_of(self, topic: str) -> list[str]:
         """Groups that ever committed in the topic."""
-        return list(dict.fromkeys(key.group for key, _ in self.table.items() if key.topic == topic))
+        return list(self._groups.get(topic, ()))
 
     def drop_where(self, *, group: str | None = None, topic: str | None = None) -> None:
         """Forget a group's or a topic's offsets."""
         for table in (self.table, self.resets):
             table.drop_where(lambda key: key.group == group or key.topic == topic)
+        if group is not None:
+            _forget(self._topics, self._groups, group)
+        if topic is not None:
+            _forget(self._groups, self._topics, topic)
+
+    def _know(self, key: OffsetKey) -> None:
+        self._topics.setdefault(key.group, {})[key.topic] = None
+        self._groups.setdefault(key.topic, {})[key.group] = None
+
+
+def _forget(of: dict[str, dict[str, None]], others: dict[str, dict[str, None]], name: str) -> None:
+    for other in of.pop(name, ()):
+        del others[other][name]
+        if not others[other]:
+            del others[other]
 
 
 def _table(connection: sqlite3.Connection, broker: str, table: Table) -> OffsetTable:

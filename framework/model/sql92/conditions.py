@@ -6,9 +6,11 @@ the parser's affair. Evaluation raises ValueError where Java throws, and walks e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import TypeAlias
 
 from framework.model.sql92.conversion import Long, Operand, Value, order, to_double
@@ -36,6 +38,10 @@ class Term:
     depth: int = 1
     literal: Value = None
     """The value of LITERAL and TRUTH, which is known before any message."""
+    nodes: int = 1
+    """How many are walked to evaluate it, at most."""
+    searches: int = 0
+    """How many of them look through a whole text."""
 
     @property
     def is_literal(self) -> bool:
@@ -67,7 +73,7 @@ def negated(inner: Term) -> Term:
             return None
         return Long(-value) if isinstance(value, Long) else -value
 
-    return Term(Shape.NEGATED, run, inner.depth + 1)
+    return _made(Shape.NEGATED, run, inner)
 
 
 def cast(inner: Term) -> Term:
@@ -186,7 +192,22 @@ def found(inner: Term, text: str, where: Callable[[str, str], bool], *, wanted: 
         value = inner.run(properties) if text else None
         return isinstance(value, str) and where(value, text) is wanted
 
-    return _condition(run, inner)
+    return _condition(run, inner, searches=1)
+
+
+def contains(value: str, text: str) -> bool:
+    """Whether the text is in it. Python's own search may compare each of its characters with each of the value's."""
+    if len(value) * len(text) <= _SEARCHED_PLAINLY:
+        return text in value
+    return _pattern_of(text).search(value) is not None
+
+
+_SEARCHED_PLAINLY = 16 * 1024
+
+
+@lru_cache(maxsize=256)
+def _pattern_of(text: str) -> re.Pattern[str]:
+    return re.compile(re.escape(text))
 
 
 def _numeric_order(left: Operand, right: Operand) -> int:
@@ -196,5 +217,12 @@ def _numeric_order(left: Operand, right: Operand) -> int:
     return order(left, right)
 
 
-def _condition(run: Run, *inner: Term) -> Term:
-    return Term(Shape.CONDITION, run, 1 + max(node.depth for node in inner))
+def _condition(run: Run, *inner: Term, searches: int = 0) -> Term:
+    return _made(Shape.CONDITION, run, *inner, searches=searches)
+
+
+def _made(shape: Shape, run: Run, *inner: Term, searches: int = 0) -> Term:
+    return Term(
+        shape, run, 1 + max(node.depth for node in inner),
+        nodes=1 + sum(node.nodes for node in inner), searches=searches + sum(node.searches for node in inner),
+    )  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from functools import lru_cache
 from typing import TypeAlias
 
 INTEGER_MAX = 2**31 - 1
@@ -54,6 +55,16 @@ def order(left: Operand, right: Operand) -> int:
 
 def to_double(text: str) -> float:
     """`Double.valueOf`."""
+    value = _double_of(text)
+    if value is None:
+        raise ValueError("not a double")
+    return value
+
+
+# A property is compared again and again while a condition is asked of its message, and may have 32,000 digits. All
+# properties of a message together are no longer, so what these keep has a bound.
+@lru_cache(maxsize=64)
+def _double_of(text: str) -> float | None:
     trimmed = text.strip(_BLANKS)
     if trimmed in _NAMED:
         return _NAMED[trimmed]
@@ -64,25 +75,33 @@ def to_double(text: str) -> float:
             return float.fromhex(trimmed.rstrip("fFdD"))
         except OverflowError:
             return -math.inf if trimmed[0] == "-" else math.inf
-    raise ValueError("not a double")
+    return None
 
 
 def to_whole(text: str, maximum: int) -> int:
     """`Integer.valueOf` and `Long.valueOf`: no blanks, a sign, digits of any script, no leap over the class's range."""
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not digits.isdecimal():
+    value = _whole_of(text)
+    if value is None:
         raise ValueError("not a whole number")
-    if not digits.isascii():
-        if max(digits) > "\uffff":  # Java reads these digits as two halves, and neither is one
-            raise ValueError("not a whole number")
-        digits = "".join(str(unicodedata.decimal(digit)) for digit in digits)
-    digits = digits.lstrip("0")
-    if len(digits) > len(str(maximum)):  # before int(), which takes its time over a long text
-        raise ValueError("out of range")
-    value = -int(digits or "0") if text[0] == "-" else int(digits or "0")
     if not -maximum - 1 <= value <= maximum:
         raise ValueError("out of range")
     return value
+
+
+@lru_cache(maxsize=64)
+def _whole_of(text: str) -> int | None:
+    """None for what is no number; one that is too long is as good as any that is in no class's range."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits.isdecimal():
+        return None
+    if not digits.isascii():
+        if max(digits) > "\uffff":  # Java reads these digits as two halves, and neither is one
+            return None
+        digits = "".join(str(unicodedata.decimal(digit)) for digit in digits)
+    digits = digits.lstrip("0")
+    if len(digits) > len(str(LONG_MAX)):  # before int(), which takes its time over a long text
+        return LONG_MAX + 2
+    return -int(digits or "0") if text[0] == "-" else int(digits or "0")
 
 
 def _read_as(other: Operand, text: str) -> float:
@@ -94,7 +113,7 @@ def _read_as(other: Operand, text: str) -> float:
 
 def _truth_order(left: Operand, right: Operand) -> int:
     if isinstance(left, str):
-        left = left.lower() == "true"
+        left = len(left) == 4 and left.lower() == "true"
     elif isinstance(left, bool) and isinstance(right, str):
         # RocketMQ casts the wrong side here, so TRUE = flag always fails where flag = TRUE works.
         raise ValueError("a truth value stands on the left of a text")  # noqa: TRY004 - as all that Java throws

@@ -18,11 +18,15 @@ LENGTH_MAX = 4096
 class Expression:
     """A condition on a message's properties."""
 
-    __slots__ = ("_run", "text")
+    __slots__ = ("_run", "nodes", "searches", "text")
 
     def __init__(self, text: str, condition: Term) -> None:
         self.text = text
         self._run = condition.run
+        self.nodes = condition.nodes
+        """How many comparisons, names and literals are walked for a message, at most."""
+        self.searches = condition.searches
+        """How many of them look through a whole text."""
 
     def matches(self, properties: Properties) -> bool:
         """Whether the message is delivered: only when the whole expression is TRUE."""

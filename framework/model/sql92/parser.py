@@ -23,7 +23,7 @@ _ORDERINGS: dict[str, Callable[[int], bool]] = {
     "<=": lambda order: order <= 0,
 }
 _SEARCHES: dict[str, Callable[[str, str], bool]] = {
-    "CONTAINS": lambda value, text: text in value,
+    "CONTAINS": conditions.contains,
     "STARTSWITH": str.startswith,
     "ENDSWITH": str.endswith,
 }
