@@ -84,6 +84,9 @@ class InMemory:
     ) -> None:
         owner.connection_made(Answered(owner))
 
+    def sockets_max(self, wanted: int) -> int:
+        return wanted
+
     async def listen(self, make_owner: Callable[[], PipeOwner], host: str, port: int, *, tls: Any = None) -> Listening:
         raise AssertionError("a producer listens nowhere")
 
