@@ -13,6 +13,7 @@ from framework.broker.intercept import Interceptor, Interceptors, Lost
 from framework.broker.large import Large
 from framework.broker.loans import NOTHING, Loan
 from framework.broker.quotas import Quotas, cost_of
+from framework.broker.refused import RefusedHeartbeats
 from framework.broker.relays import relay
 from framework.broker.request import AfterCommit, Answer, Handler, Hold, InSteps, Refusal, Relay, Request, refuse
 from framework.broker.work import check_values
@@ -43,6 +44,7 @@ class Dispatch:
         self._interceptors = interceptors
         self._verify = verify
         self._trouble = trouble
+        self._refused = RefusedHeartbeats()
         self._large = {is_write: Large(self._conclude) for is_write in (False, True)}
 
     def serve(self, request: Request) -> None:
@@ -55,7 +57,7 @@ class Dispatch:
         if self._verify is not None:
             refusal = self._verify(request.command, request.client.peer)
             if refusal is not None:
-                request.answer(refuse(ResponseCode.NO_PERMISSION, refusal))
+                self._answer(request, refuse(ResponseCode.NO_PERMISSION, refusal))
                 return
         if not request.client.is_proven:
             request.client.prove()
@@ -79,7 +81,7 @@ class Dispatch:
         """Act on a request that has come in, or look again at one that was held."""
         busy = self._quotas.refusal(request)
         if busy is not None:
-            request.answer(busy)
+            self._answer(request, busy)
             return
         self._conclude(request, None)
 
@@ -88,7 +90,7 @@ class Dispatch:
         with loan:
             match self._decided(request, decide):
                 case RemotingCommand() as answer:
-                    request.answer(answer)
+                    self._answer(request, answer)
                 case Hold() as hold:
                     (request.node.pops.holds if hold.is_pop else request.node.holds).park(request, hold)
                 case Relay() as question:
@@ -97,6 +99,11 @@ class Dispatch:
                     self._large[word.is_write].enter(request, word, self._counted(request))
                 case AfterCommit() as change:
                     self._submit(request, change, loan.hand_on() if loan else self._counted(request))
+
+    def _answer(self, request: Request, answer: RemotingCommand) -> None:
+        if answer.code:
+            self._refused.look(request, answer)
+        request.answer(answer)
 
     def _submit(self, request: Request, word: AfterCommit[Any], loan: Loan) -> None:
         # The change has put it together with all else that is stored; twice is once too often.

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from framework.errors import ProtocolError, shorten
 from framework.mistakes import MessageWrong
+from framework.wire.fastjson import Real
 
 # A body of JSON is opened whole, and small values take many times their text's room: so it is held below the frame's
 # limit. 30,000 topics with names of 127 characters still fit, and the progress of a group on 16,000 queues.
@@ -83,7 +84,8 @@ def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(text)
 
 
-_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+# Not strict, and numbers with a point as they were written: as fastjson reads them (`fastjson.py`).
+_decoder = json.JSONDecoder(strict=False, parse_constant=_refuse_constant, parse_float=Real)
 _scan: Any = _decoder.scan_once  # type: ignore[attr-defined]  # typeshed leaves it out
 
 

@@ -158,7 +158,7 @@ def test_a_group_that_cannot_be_is_skipped_and_the_heartbeat_answered_0() -> Non
 
 
 def test_a_heartbeat_that_is_none_is_refused_with_what_is_wrong() -> None:
-    answer = BrokerLab().answer(RemotingCommand(RequestCode.HEART_BEAT, body=b'{"clientID": 5}'))
+    answer = BrokerLab().answer(RemotingCommand(RequestCode.HEART_BEAT, body=b'{"clientID": null}'))
 
     assert (answer.code, "clientID" in str(answer.remark)) == (1, True)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from framework.broker.request import Answer, Refusal, Request, when_saved
 from framework.broker.request_modes import MODES, Mode
-from framework.errors import bare, shorten
+from framework.errors import bare
 from framework.model.reserved import RETRY_PREFIX
 from framework.wire.bodies.group import RequestMode
 from framework.wire.codes import ResponseCode
@@ -22,7 +22,7 @@ def handle(request: Request) -> Answer:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{bare(wish.topic)}] not exist")
     if wish.group not in rules.groups:
         raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group [{bare(wish.group)}] not exist")
-    if wish.mode not in MODES:
-        raise Refusal(ResponseCode.INVALID_PARAMETER, f"mode {shorten(wish.mode)}: use {' or '.join(MODES)}")
+    if wish.mode is None:
+        raise Refusal(ResponseCode.INVALID_PARAMETER, f"mode: use {' or '.join(MODES)}")
     node.pops.modes.put(wish.group, wish.topic, Mode(wish.mode, wish.pop_share_queues))
     return when_saved()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from framework.wire.bodies.enums import RetryPolicyType, TopicFilterType
 from framework.wire.bodies.heartbeat import SubscriptionData
 from framework.wire.bodies.shape import Body, body
 from framework.wire.fields import Int32, wire
@@ -24,7 +25,7 @@ class TopicConfig(Body):
     read_queue_nums: Int32 = 16
     write_queue_nums: Int32 = 16
     perm: Int32 = 6
-    topic_filter_type: str = "SINGLE_TAG"
+    topic_filter_type: TopicFilterType = "SINGLE_TAG"
     topic_sys_flag: Int32 = 0
     order: bool = False
     attributes: Mapping[str, str] = wire("attributes", default_factory=dict)
@@ -59,7 +60,7 @@ class ExponentialRetryPolicy(Body):
 class GroupRetryPolicy(Body):
     """Used by the proxy and by POP alone."""
 
-    type: str = "CUSTOMIZED"
+    type: RetryPolicyType = "CUSTOMIZED"
     customized: CustomizedRetryPolicy | None = wire("customizedRetryPolicy", default=None)
     exponential: ExponentialRetryPolicy | None = wire("exponentialRetryPolicy", default=None)
 

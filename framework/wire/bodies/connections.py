@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from framework.wire.bodies.enums import ConsumeFrom, ConsumeType, LanguageName, MessageModel
 from framework.wire.bodies.heartbeat import SubscriptionData
 from framework.wire.bodies.shape import Body, body
 from framework.wire.fields import Int32, wire
@@ -13,7 +14,7 @@ from framework.wire.fields import Int32, wire
 class ClientConnection(Body):
     client_id: str
     client_addr: str
-    language: str = "OTHER"
+    language: LanguageName = "OTHER"
     version: Int32 = 0
 
 
@@ -23,9 +24,9 @@ class ConsumerConnections(Body):
 
     connections: tuple[ClientConnection, ...] = wire("connectionSet", default=())
     subscriptions: Mapping[str, SubscriptionData] = wire("subscriptionTable", default_factory=dict)
-    consume_type: str | None = None
-    message_model: str | None = None
-    consume_from: str | None = wire("consumeFromWhere", default=None)
+    consume_type: ConsumeType | None = None
+    message_model: MessageModel | None = None
+    consume_from: ConsumeFrom | None = wire("consumeFromWhere", default=None)
 
 
 @body
@@ -37,7 +38,7 @@ class ProducerConnections(Body):
 class ProducerInfo(Body):
     client_id: str
     remote_ip: str = wire("remoteIP")
-    language: str = "OTHER"
+    language: LanguageName = "OTHER"
     version: Int32 = 0
     last_update_timestamp: int = 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from framework.model.queue import MessageQueue
+from framework.wire.bodies.enums import MessageModel, RequestModeName
 from framework.wire.bodies.shape import Body, body
 from framework.wire.fields import Int32, wire
 
@@ -39,13 +40,13 @@ class AssignmentQuery(Body):
     group: str = wire("consumerGroup")
     client_id: str
     strategy: str = wire("strategyName")
-    message_model: str = "CLUSTERING"
+    message_model: MessageModel = "CLUSTERING"
 
 
 @body
 class QueueAssignment(Body):
     queue: MessageQueue | None = wire("messageQueue", default=None)
-    mode: str = "PULL"
+    mode: RequestModeName = "PULL"
     attachments: Mapping[str, str] | None = None
 
 
@@ -62,5 +63,5 @@ class RequestMode(Body):
 
     topic: str
     group: str = wire("consumerGroup")
-    mode: str
+    mode: RequestModeName | None = None
     pop_share_queues: Int32 = wire("popShareQueueNum", default=0)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from framework.model.subscription import Subscription, java_hash
+from framework.wire.bodies.enums import ConsumeFrom, ConsumeType, MessageModel
 from framework.wire.bodies.shape import Body, body
 from framework.wire.fields import Int32, wire
 
@@ -56,9 +57,9 @@ class ProducerData(Body):
 @body
 class ConsumerData(Body):
     group: str = wire("groupName")
-    consume_type: str = PASSIVELY
-    message_model: str = CLUSTERING
-    consume_from: str = wire("consumeFromWhere", default=FROM_LAST)
+    consume_type: ConsumeType = PASSIVELY
+    message_model: MessageModel = CLUSTERING
+    consume_from: ConsumeFrom = wire("consumeFromWhere", default=FROM_LAST)
     subscriptions: tuple[SubscriptionData, ...] = wire("subscriptionDataSet", default=())
     unit_mode: bool = False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from framework.model.queue import MessageQueue
+from framework.wire.bodies.enums import ConsumeResult
 from framework.wire.bodies.heartbeat import SubscriptionData
 from framework.wire.bodies.shape import Body, body
 from framework.wire.fields import Int32, wire
@@ -92,7 +93,7 @@ THREW = "CR_THROW_EXCEPTION"
 class DirectResult(Body):
     """The answer to ConsumeDirectlyRequest."""
 
-    result: str = wire("consumeResult")
+    result: ConsumeResult = wire("consumeResult")
     order: bool = False
     auto_commit: bool = True
     remark: str | None = None

@@ -37,7 +37,13 @@ public class Oracle {
         }
     }
 
-    private static Object answer(JSONObject question) {
+    private static Object answer(JSONObject question) throws Exception {
+        if (question.containsKey("fields")) {
+            return Bodies.fields(question.getString("fields"));
+        }
+        if (question.containsKey("body")) {
+            return Bodies.read(question.getString("body"), question.getString("json"), question.getBooleanValue("old"));
+        }
         if (question.containsKey("header")) {
             return read(question.getString("header").getBytes(StandardCharsets.UTF_8));
         }

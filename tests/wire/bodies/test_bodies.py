@@ -9,7 +9,7 @@ import pkgutil
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given, settings
@@ -147,6 +147,8 @@ SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 def values_of(hint: Any) -> st.SearchStrategy[Any]:
     if hint in SCALARS:
         return SCALARS[hint]
+    if get_origin(hint) is Annotated:
+        return st.sampled_from(hint.__metadata__[0])
     if get_origin(hint) is UnionType or NoneType in get_args(hint):
         return st.none() | values_of(next(part for part in get_args(hint) if part is not NoneType))
     if get_origin(hint) is tuple:
