@@ -13,7 +13,8 @@ from typing import Any
 from framework.cli import output
 from framework.cli.exit_codes import ExitCode
 from framework.cli.shown import explained
-from framework.cli.table import Column, instant, plain, write, write_json
+from framework.cli.table import Column, instant, write, write_json
+from framework.model.harmless import plain
 from framework.net.real_clock import RealClock
 
 
@@ -49,10 +50,10 @@ def is_agreed(
         output.say(summary)
         write(columns, rows)
     if arguments.dry_run:
-        sys.stderr.write(f"{command}: nothing was changed (--dry-run)\n")
+        output.tell(f"{command}: nothing was changed (--dry-run)")
         return False
     if rows and not is_confirmed(arguments, f"{summary}. {command.rpartition(' ')[2].capitalize()}?"):
-        sys.stderr.write(f"{command}: nothing was changed\n")
+        output.tell(f"{command}: nothing was changed")
         return False
     return True
 
@@ -71,17 +72,18 @@ def is_confirmed(arguments: argparse.Namespace, question: str) -> bool:
     try:
         answer = sys.stdin.readline()
     except KeyboardInterrupt:
-        sys.stderr.write("\nnothing was changed\n")
+        output.tell()
+        output.tell("nothing was changed")
         raise
     if not answer:
-        sys.stderr.write("\n")  # Ctrl-D writes none
+        output.tell()  # Ctrl-D writes none
     return answer.strip().lower() in {"y", "yes"}
 
 
 def audit(what: str, **facts: object) -> None:
     """One line on stderr: when, who, where from, and what was changed. For the log of whoever runs the command."""
-    told = " ".join(f"{name}={_value(plain(str(value)))}" for name, value in facts.items())
-    sys.stderr.write(f"audit: {instant(RealClock().now_ms())} {who()} {what} {told}\n")
+    told = " ".join(f"{name}={_value(str(value))}" for name, value in facts.items())
+    output.tell(f"audit: {instant(RealClock().now_ms())} {who()} {what} {told}")
 
 
 def _value(text: str) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from framework.cli import options, table
+from framework.cli import options, output
 
 if TYPE_CHECKING:
     from framework.admin.cluster import Admin
@@ -60,7 +59,7 @@ def admin(arguments: argparse.Namespace) -> Iterator[Admin]:
         finally:
             memory.save()
     if memory.trouble:
-        sys.stderr.write(f"memory: {table.plain(memory.trouble)}; --no-memory does without it\n")
+        output.tell(f"memory: {memory.trouble}; --no-memory does without it")
 
 
 def memory_of(options: ClusterOptions, arguments: argparse.Namespace) -> Memory:
@@ -83,4 +82,4 @@ def say_absent(admin: Admin) -> None:
 def say_unknown(unknown: Mapping[str, str]) -> None:
     """On stderr: who did not answer, so that a figure that is missing has its reason."""
     for who, reason in sorted(unknown.items()):
-        sys.stderr.write(f"unknown: {who}: {table.plain(reason)}\n")
+        output.tell(f"unknown: {who}: {reason}")

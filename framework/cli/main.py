@@ -17,6 +17,7 @@ from framework.cli import entry, output
 from framework.cli.exit_codes import ExitCode
 from framework.cli.shown import explained
 from framework.errors import ConfigurationError, nearest, shorten
+from framework.model.harmless import escaped
 from framework.runtime.logs import streams
 
 GROUPS: dict[str, dict[str, str]] = {
@@ -97,7 +98,7 @@ class CommandParser(argparse.ArgumentParser):
         if message.endswith("expected one argument"):
             option = message.split(": ", maxsplit=1)[0].rpartition("/")[2].removeprefix("argument ")
             message += f"; write {option}=VALUE where it begins with '-'"
-        text = f"{self.prog}: {message}; see {self.prog} --help"
+        text = f"{self.prog}: {escaped(message)}; see {self.prog} --help"
         sys.stderr.write(explained.usage(text, as_json=self._is_json))
         raise SystemExit(ExitCode.USAGE)
 
@@ -213,7 +214,7 @@ def _of_a_plugin(name: str, arguments: list[str], parser: CommandParser) -> int:
     settings, host = plugin_commands.loaded(arguments)
     if name not in host.commands:
         for mistake in host.mistakes:
-            sys.stderr.write(f"error: {explained.with_id(mistake)}\n")
+            output.tell(f"error: {explained.with_id(mistake)}")
         parser.error(f"there is no command {name!r}{nearest(name, {**COMMANDS, **host.commands})}")
     plugin, found = host.commands[name]
     plugin_commands.prepare(plugin, name, found, command)

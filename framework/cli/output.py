@@ -1,4 +1,7 @@
-"""What commands print on stdout: events, tails and last lines. Other programs read these, so their form is fixed."""
+"""What commands print: results on stdout, whose form is fixed, as other programs read them, and words on stderr.
+
+Every line leaves by `say` or `tell`, which make it harmless: commands quote strangers as they are.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from framework.model.harmless import escaped, plain
 from framework.runtime.logs import streams
 
 if TYPE_CHECKING:
@@ -21,10 +25,36 @@ REASON_SHOWN = 200
 _WORDS = {"retry": "retry", "dead_lettered": "dead-lettered"}
 
 
-def say(line: str) -> None:
+class Painted(str):
+    """A text that is harmless, but for colours of ours (`table.bold`): `say` leaves it as it is."""
+
+    __slots__ = ()
+
+
+def say(*parts: str) -> None:
     """One line, at once: somebody may be waiting for it at the other end of a pipe. One that cannot be written is
     counted (`runtime/logs/streams.py`); `is_unheard` says whether anybody reads them.
     """
+    _write(_line(parts))
+
+
+def say_lines(text: str) -> None:
+    """A text of ours that has several."""
+    for line in text.split("\n"):
+        say(line)
+
+
+def tell(*parts: str) -> None:
+    """One line on stderr."""
+    sys.stderr.write(f"{_line(parts)}\n")
+    sys.stderr.flush()
+
+
+def _line(parts: tuple[str, ...]) -> str:
+    return "".join(part if type(part) is Painted else plain(part) for part in parts)
+
+
+def _write(line: str) -> None:
     stream = streams.results()
     if stream is not sys.stdout:
         sys.stdout.flush()  # what a handler has printed comes before what became of its message
@@ -33,24 +63,14 @@ def say(line: str) -> None:
 
 
 def as_json(value: Any, *, indent: int | None = None) -> str:
-    """One object for programs, which people see on a terminal, too: a sign that could move its cursor, colour it or
-    turn its text around stands there as JSON escapes it. Programs read the same value.
-    """
-    return harmless(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
-
-
-def harmless(text: str) -> str:
-    """A text of ours that may quote others; its ends of lines stay."""
-    if text.isprintable():
-        return text
-    return "".join(sign if sign.isprintable() or sign == "\n" else json.dumps(sign)[1:-1] for sign in text)
+    """One object for programs, which people see on a terminal, too. Programs read the same value."""
+    return escaped(json.dumps(value, ensure_ascii=False, default=str, indent=indent), keep="\n")
 
 
 def say_ready(event: Event, line: str, *, is_json: bool) -> None:
     """Once, when what is sent is handled. With `--json` on stderr: on stdout each line is a message's, or the last."""
     if is_json:
-        sys.stderr.write(f"{json.dumps({**event, 'event': 'ready'})}\n")
-        sys.stderr.flush()
+        tell(json.dumps({**event, "event": "ready"}))
     else:
         say(line)
 
@@ -132,13 +152,8 @@ def tail_line(event: Event) -> str:
     which = [f"{name}={event[name]}" for name in ("group", "worker") if name in event]
     if event.get("attempt", 1) > 1 or event["event"] == "retry":
         which.append(f"attempt={event.get('attempt', 1)}")
-    why = f": {_plain(str(event['reason']))[:REASON_SHOWN]}" if event.get("reason") else ""
-    return f"{word} {event.get('topic', '')} {_plain(str(shown))} {' '.join(which)}{why}"
-
-
-def _plain(text: str) -> str:
-    """A producer chose it: nothing in it may move the cursor or begin a line."""
-    return "".join(sign if sign.isprintable() else "?" for sign in text)
+    why = f": {str(event['reason'])[:REASON_SHOWN]}" if event.get("reason") else ""
+    return plain(f"{word} {event.get('topic', '')} {shown} {' '.join(which)}{why}")
 
 
 class EventLines:
@@ -159,7 +174,7 @@ class EventLines:
     def flush(self) -> None:
         lines, self._lines = self._lines, []
         if lines:
-            say("\n".join(lines))
+            _write("\n".join(lines))
             if self._unheard is not None and is_unheard():
                 self._unheard()
                 self._unheard = None

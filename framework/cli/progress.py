@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from framework.model.harmless import plain
+
 _WIDTH = 30
 
 
@@ -19,11 +21,11 @@ class ProgressLine:
         """`total` None: nobody knows how much there is, and the note says how far it came."""
         if not self._is_shown:
             return
-        line = f"\r{self._what}"
+        line = f"\r{plain(self._what)}"
         if total is not None:
             share = min(done / total, 1.0) if total else 1.0
             line += f" [{'#' * int(share * _WIDTH):<{_WIDTH}}] {share:4.0%}"
-        line = f"{line} {note}".rstrip().ljust(len(self._drawn.rstrip()))
+        line = f"{line} {plain(note)}".rstrip().ljust(len(self._drawn.rstrip()))
         if line != self._drawn:
             self._drawn = line
             sys.stderr.write(line)

@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from framework.cli import output
+from framework.cli.output import Painted
+from framework.model.harmless import plain
 
 UNKNOWN = "-"
 _BOLD, _RED, _YELLOW, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
@@ -41,18 +43,22 @@ def has_colour() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def bold(text: str) -> str:
-    return f"{_BOLD}{text}{_PLAIN}" if has_colour() else text
+def bold(text: str) -> Painted:
+    return _painted(_BOLD, text)
 
 
-def alarm(text: str) -> str:
+def alarm(text: str) -> Painted:
     """What somebody must see to now."""
-    return f"{_RED}{text}{_PLAIN}" if has_colour() else text
+    return _painted(_RED, text)
 
 
-def caution(text: str) -> str:
+def caution(text: str) -> Painted:
     """What somebody should look at."""
-    return f"{_YELLOW}{text}{_PLAIN}" if has_colour() else text
+    return _painted(_YELLOW, text)
+
+
+def _painted(colour: str, text: str) -> Painted:
+    return Painted(f"{colour}{plain(text)}{_PLAIN}" if has_colour() else plain(text))
 
 
 def lines_of(columns: Sequence[Column], rows: Iterable[dict[str, Any]]) -> list[str]:
@@ -85,11 +91,6 @@ def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
         for cell, column, width in zip(cells, columns, widths, strict=True)
     )
     return "  ".join(aligned).rstrip()
-
-
-def plain(text: str) -> str:
-    """A producer or a broker chose it: nothing in it may move the cursor or begin a line."""
-    return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
 def count(number: int) -> str:

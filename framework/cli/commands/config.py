@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 
 from framework.cli import options, output
 from framework.cli.exit_codes import ExitCode
@@ -47,6 +46,6 @@ def _schema(arguments: argparse.Namespace) -> int:
     host = options.plugins_of(settings, is_debug=arguments.debug)
     unknown = [mistake for mistake in host.mistakes if "cannot be loaded" in str(mistake)]
     for mistake in unknown:
-        sys.stderr.write(f"left out: {mistake}\n")
-    output.say(json.dumps(json_schema(host.models), indent=2))
+        output.tell(f"left out: {mistake}")
+    output.say_lines(json.dumps(json_schema(host.models), indent=2))
     return ExitCode.CLEAN

@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import json
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
@@ -129,7 +128,7 @@ async def _serve(
             else:
                 output.say(f"dashboard: ready at {opened.login}")
                 may = "may change things" if chosen.writes else "reads only; --allow-writes lets it change things"
-                sys.stderr.write(f"dashboard: of {', '.join(cluster.name_servers)}; {may}; Ctrl-C ends it\n")
+                output.tell(f"dashboard: of {', '.join(cluster.name_servers)}; {may}; Ctrl-C ends it")
             await asked.wait()
         finally:
             await opened.close()

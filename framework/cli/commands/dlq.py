@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -208,7 +207,7 @@ def row_of(admin: Admin, letter: Letter) -> dict[str, Any]:
 
 def _say_gone(scan: Scan) -> None:
     for range_ in scan.gone:
-        sys.stderr.write(f"gone: {range_}: deleted by the broker\n")
+        output.tell(f"gone: {range_}: deleted by the broker")
 
 
 # show
@@ -230,7 +229,7 @@ def _show(arguments: argparse.Namespace, admin: Admin) -> int:
         shown += 1
     _say_gone(scan)
     if not shown:
-        sys.stderr.write(f"dlq: {arguments.group} has no dead letter {table.plain(arguments.message_id)}\n")
+        output.tell(f"dlq: {arguments.group} has no dead letter {arguments.message_id}")
         return ExitCode.FAILED
     return ExitCode.CLEAN
 
@@ -243,12 +242,12 @@ def _print(row: dict[str, Any], *, is_first: bool) -> None:
         if name in {"properties", "body", "body_base64"}:
             continue
         shown = table.UNKNOWN if value is None else " ".join(value) if isinstance(value, list) else str(value)
-        output.say(f"{name:<14} {table.plain(shown)}")
+        output.say(f"{name:<14} {shown}")
     for name, text in sorted(row["properties"].items()):
-        output.say(f"  {table.plain(f'{name}={text}')}")
+        output.say(f"  {name}={text}")
     body = row.get("body") if "body" in row else row["body_base64"]
     for line in (body or "").splitlines():
-        output.say(table.plain(line))
+        output.say(line)
 
 
 # replay
@@ -273,7 +272,7 @@ def _replay(arguments: argparse.Namespace, admin: Admin) -> int:
             tally[outcome.what] += 1
             if outcome.why:
                 name = outcome.letter.message.message_id
-                sys.stderr.write(f"not replayed: {table.plain(f'{name}: {outcome.why}')}\n")
+                output.tell(f"not replayed: {name}: {outcome.why}")
             progress.advance(tally.total(), planned.count)
     finally:
         progress.end()

@@ -85,17 +85,17 @@ def rows_of(found: Diagnosis) -> Iterator[dict[str, Any]]:
 
 def _print(arguments: argparse.Namespace, admin: Admin, found: Diagnosis) -> None:
     about = arguments.group or ", ".join(admin.settings.name_servers)
-    output.say(table.bold(f"{table.plain(about)}: {verdict(found)}"))
+    output.say(table.bold(f"{about}: {verdict(found)}"))
     for each in found.findings:
         output.say("")
         mark = f"{each.severity:<8}"
-        output.say(f"{_PAINT.get(each.severity, str)(mark)} {table.plain(each.what)}")
-        output.say(f"  where  {table.plain(each.where)}")
-        output.say(f"  remedy {table.plain(each.remedy)}")
+        output.say(_PAINT.get(each.severity, str)(mark), f" {each.what}")
+        output.say(f"  where  {each.where}")
+        output.say(f"  remedy {each.remedy}")
     if found.unlooked:
         output.say("")
     for line in unknown_lines(found):
-        output.say(f"{UNKNOWN}  {table.plain(line)}")
+        output.say(f"{UNKNOWN}  {line}")
 
 
 def verdict(found: Diagnosis) -> str:

@@ -41,7 +41,11 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.json:
         table.write_json({"id": each.id, "kind": each.kind, "title": each.title, "text": each.text} for each in chosen)
     elif arguments.ids:
-        output.say("\n\n".join(f"{table.bold(f'{each.id}  {each.title}')}\n\n{each.text}" for each in chosen))
+        for index, each in enumerate(chosen):
+            if index:
+                output.say()
+            output.say(table.bold(f"{each.id}  {each.title}"))
+            output.say_lines(f"\n{each.text}")
     else:
         for each in chosen:
             output.say(f"{each.id}  {each.title}")

@@ -191,5 +191,5 @@ def _above(admin: Admin, found: list[Positions], retries: WaitingRetries, limit:
         is_above = True
         lag = "not known" if each.lag is None else table.count(each.lag)
         lag += f", and {table.some(waiting, 'message')} waiting for a retry" if waiting else ""
-        sys.stderr.write(f"above: {admin.unwrapped(each.group)}: lag is {lag}; the limit is {table.count(limit)}\n")
+        output.tell(f"above: {admin.unwrapped(each.group)}: lag is {lag}; the limit is {table.count(limit)}")
     return is_above

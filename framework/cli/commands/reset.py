@@ -7,10 +7,9 @@ anything. Members may be online if the brokers are of 5.2 or later.
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
-from framework.cli import changes, connect, table
+from framework.cli import changes, connect, output, table
 from framework.cli.commands.tail import begin
 from framework.cli.exit_codes import ExitCode
 
@@ -61,7 +60,7 @@ def execute(arguments: argparse.Namespace) -> int:
         done = len(planned) - len(failed)
         changes.audit("reset", group=group, to=arguments.to, queues=done, failed=len(failed))
         for each, reason in failed:
-            sys.stderr.write(f"not reset: {each.queue}: {table.plain(reason)}\n")
+            output.tell(f"not reset: {each.queue}: {reason}")
     return ExitCode.FAILED if failed else ExitCode.CLEAN
 
 

@@ -216,7 +216,7 @@ async def _send_all(
         finally:
             tally.end()
     if arguments.ndjson:
-        sys.stderr.write(f"sent: {_messages(tally.count)} to {arguments.topic}, {tally.rate}\n")
+        output.tell(f"sent: {_messages(tally.count)} to {arguments.topic}, {tally.rate}")
     return ExitCode.CLEAN
 
 
@@ -241,9 +241,7 @@ async def _in_turns(
     except BaseException:
         tally.end()
         if tally.count or waiting:  # else the error says it all
-            sys.stderr.write(
-                f"sent: {_messages(tally.count)}, then it failed; up to {len(waiting)} more may be stored\n"
-            )
+            output.tell(f"sent: {_messages(tally.count)}, then it failed; up to {len(waiting)} more may be stored")
         raise
     finally:
         await tree.close()

@@ -157,7 +157,7 @@ def _shrunk(plan: Plan, arguments: argparse.Namespace) -> Shrunk | None:
 
 
 def _progress(line: str) -> None:
-    sys.stderr.write(f"shrink: {line}\n")
+    output.tell(f"shrink: {line}")
     sys.stderr.flush()
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import base64
-import sys
 from collections import deque
 from collections.abc import Iterator
 from itertools import chain
@@ -73,9 +72,9 @@ def execute(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         pass  # the way to end --follow
     for range_ in scan.gone:
-        sys.stderr.write(f"gone: {range_}: deleted by the broker\n")
+        output.tell(f"gone: {range_}: deleted by the broker")
     if not arguments.json:
-        sys.stderr.write(f"tail: {table.count(shown)} shown of {table.count(scan.scanned)} looked at\n")
+        output.tell(f"tail: {table.count(shown)} shown of {table.count(scan.scanned)} looked at")
     return ExitCode.CLEAN
 
 
@@ -147,4 +146,4 @@ def line_of(message: Message) -> str:
         table.instant(message.stored_ms), f"{message.queue.broker}:{message.queue.number}:{message.queue_offset}",
         message.tags or table.UNKNOWN, ",".join(message.keys) or table.UNKNOWN, shown,
     ]  # fmt: skip
-    return table.plain("  ".join(words))
+    return "  ".join(words)

@@ -8,7 +8,6 @@ are known where clients write a trace (`trace: true` of a group); else copies of
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
 from framework.cli import connect, output, table
@@ -89,10 +88,10 @@ def _print(admin: Admin, found: MessageTrace, *, is_json: bool) -> None:
     groups = [each for each in found.events if each.what == STANDING]
     topic = "a topic that is not known" if found.topic is None else admin.unwrapped(found.topic)
     read = f"{len(groups)} group{'s' * (len(groups) != 1)}" if groups else "no group that is known"
-    output.say(table.bold(table.plain(f"{found.message_id}: of {topic}, read by {read}")))
+    output.say(table.bold(f"{found.message_id}: of {topic}, read by {read}"))
     width = max((len(each.who or "") for each in groups), default=0)
     for each in groups:
-        output.say(table.plain(f"  {each.who or '':<{width}}  {each.result}"))
+        output.say(f"  {each.who or '':<{width}}  {each.result}")
     output.say("")
     table.write(EVENTS, [row_of(each) for each in found.events if each.what != STANDING])
 
@@ -104,12 +103,12 @@ def _say_more(arguments: argparse.Namespace, found: MessageTrace) -> None:
         named = ", ".join(arguments.topics) or "its topic"
         message_id = bare(arguments.message_id, ID_SHOWN)
         where = f"any of {table.count(found.searched)} topics" if found.searched else named
-        sys.stderr.write(
-            f"trace: no broker finds {message_id} in {table.plain(where)}: it was never stored, "
-            "or it is deleted, or its broker keeps no index (messageIndexEnable=false)\n"
+        output.tell(
+            f"trace: no broker finds {message_id} in {where}: it was never stored, "
+            "or it is deleted, or its broker keeps no index (messageIndexEnable=false)"
         )
     elif not found.is_traced:
-        sys.stderr.write(
+        output.tell(
             "trace: nobody wrote a trace of it, so its copies alone tell of attempts; "
-            "groups with `trace: true` in their settings write one\n"
+            "groups with `trace: true` in their settings write one"
         )

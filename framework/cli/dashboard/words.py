@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from framework.cli import table
+from framework.model.harmless import plain
 
 UNKNOWN = table.UNKNOWN
 BODY_MAX = 64 * 1024
@@ -44,13 +45,13 @@ def text(value: Any) -> Any:
     if value is None:
         return UNKNOWN
     if type(value) is str:
-        return "".join(sign if sign.isprintable() or sign in "\n\t" else "?" for sign in value)
+        return plain(value, keep="\n\t")
     return value
 
 
 def line(value: Any, most: int = 120) -> str:
     """A text of somebody's in one line, cut."""
-    told = UNKNOWN if value is None or value == "" else table.plain(str(value))
+    told = UNKNOWN if value is None or value == "" else plain(str(value))
     return told if len(told) <= most else f"{told[: most - 1]}…"
 
 

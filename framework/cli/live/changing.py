@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,14 +62,14 @@ def _change(
     if silent:
         summary += f"; {len(silent)} more do not answer now"
     if not arguments.json:
-        output.say(table.plain(summary))
+        output.say(summary)
     if arguments.dry_run:
         if arguments.json:
             table.write_json(_row(worker, each) for worker in workers for each in _groups(worker) if each in here)
-        sys.stderr.write(f"{command}: nothing was changed (--dry-run)\n")
+        output.tell(f"{command}: nothing was changed (--dry-run)")
         return ExitCode.CLEAN
     if not changes.is_confirmed(arguments, f"{command} {group}?"):
-        sys.stderr.write(f"{command}: nothing was changed\n")
+        output.tell(f"{command}: nothing was changed")
         return ExitCode.FAILED
     answers = workers_of(ask_at(path, {"ask": command, "group": group, "by": changes.who(), **more}))
     failed = [each for each in answers if "error" in each]

@@ -11,6 +11,7 @@ from pathlib import Path
 from framework.cli.exit_codes import ExitCode
 from framework.cli.shown import explained
 from framework.errors import FrameworkError
+from framework.model.harmless import escaped
 from framework.net.control.asking import Answer, ControlFailed, NobodyListens, Request, ask, ask_all, workers_of
 from framework.net.control.places import PATH_BYTES_MAX, is_heard, sockets
 
@@ -153,7 +154,7 @@ def _in_settings(arguments: argparse.Namespace) -> Path:
 
 
 def _listed(running: list[Listed]) -> str:
-    return "\n".join(f"  --socket {each.path}    {_described(each)}" for each in running)
+    return "\n".join(escaped(f"  --socket {each.path}    {_described(each)}") for each in running)
 
 
 def _described(each: Listed) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from framework.cli import output, table
+from framework.cli import output
 from framework.cli.exit_codes import ExitCode
 from framework.cli.live import paused
 from framework.cli.live.find import SeveralRun, Unfound, add_target, ask_it, refuse
@@ -52,5 +52,5 @@ def execute(arguments: argparse.Namespace) -> int:
         now_ms = RealClock().now_ms()
         notes = [f"{group} is paused {paused.text(pause, now_ms)}" for group, pause in pauses.items()]
         said = [f"not {asked}: {reasons[0]}", *reasons[1:]] if reasons else [asked]
-        output.say(table.plain("; ".join([*said, *notes])))
+        output.say("; ".join([*said, *notes]))
     return ExitCode.FAILED if reasons else ExitCode.CLEAN

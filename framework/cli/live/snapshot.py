@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 
-from framework.cli import output, table
+from framework.cli import output
 from framework.cli.exit_codes import ExitCode
 from framework.cli.live.find import Unfound, add_target, ask_it, refuse
 from framework.net.control.asking import named
@@ -34,10 +33,10 @@ def execute(arguments: argparse.Namespace) -> int:
     for each in workers:
         if "snapshot" in each:
             picture = each["snapshot"]
-            output.say(output.as_json(picture, indent=None if arguments.json else 2))
+            output.say_lines(output.as_json(picture, indent=None if arguments.json else 2))
     for each in silent:
-        reason = table.plain(str(each.get("error")))
+        reason = str(each.get("error"))
         if arguments.json:
             output.say(json.dumps({"worker": each.get("worker"), "process": each.get("process"), "error": reason}))
-        sys.stderr.write(f"unknown: {named(each, len(workers))}{reason}\n")
+        output.tell(f"unknown: {named(each, len(workers))}{reason}")
     return ExitCode.FAILED if silent else ExitCode.CLEAN

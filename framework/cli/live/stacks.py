@@ -7,7 +7,6 @@ and functions are shown, and no value of theirs.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,7 +38,7 @@ def execute(arguments: argparse.Namespace) -> int:
         trouble = worker.get("error") or worker.get("blocked")
         if trouble:
             is_well = False
-            sys.stderr.write(f"{named(worker, count)}{table.plain(str(trouble))}\n")
+            output.tell(f"{named(worker, count)}{trouble}")
         who = {"worker": worker.get("worker"), "process": worker.get("process")}
         found = worker.get("handlers", ())
         handlers += [{**who, **each} for each in found if arguments.group in {None, each["group"]}]
@@ -71,6 +70,6 @@ def _text(handlers: list[dict[str, Any]], workers: int) -> Iterator[str]:
         said += [f"{each['messages']} messages"] if each["messages"] > 1 else []
         said += ["given up"] if each["is_given_up"] else []
         yield ""
-        yield table.bold(table.plain("  ".join(said)))
+        yield table.bold("  ".join(said))
         for frame in each["stack"]:
-            yield f"    {table.plain(frame)}"
+            yield f"    {frame}"

@@ -108,10 +108,9 @@ def _in_a_pipe(watch: Watch, arguments: argparse.Namespace) -> ExitCode:
 
 
 def _head(found: figures.Figures) -> list[str]:
-    verdict = table.plain(found.verdict)
-    said = table.bold(verdict) if found.is_well else table.alarm(verdict)
+    said = table.bold(found.verdict) if found.is_well else table.alarm(found.verdict)
     told = [*(f"! {trouble}" for trouble in found.troubles), *found.pauses]
-    return [said, *(table.caution(table.plain(each)) for each in told), ""]
+    return [said, *(table.caution(each) for each in told), ""]
 
 
 def _on_a_terminal(watch: Watch) -> ExitCode:
@@ -183,4 +182,4 @@ class View:
         if self._asked is not None:
             foot = f"{self._asked[0]} {self._asked[1]} in every process? y/N"
         keys = "j k choose   p pause   r resume   q leave"
-        return [*_head(self._found), f"  {title}", *marked, "", table.caution(table.plain(foot)), keys]
+        return [*_head(self._found), f"  {title}", *marked, "", table.caution(foot), keys]

@@ -20,6 +20,7 @@ from framework.errors import (
     StoreError,
 )
 from framework.mistakes import UsageWrong
+from framework.model.harmless import escaped
 
 USAGE = "FA-U001"
 NOT_ASKED = "FA-U003"
@@ -30,6 +31,7 @@ PLUGIN_FAILED = "FA-P005"
 _TAKEN = frozenset({errno.EADDRINUSE, errno.EACCES})
 _ADDRESS = re.compile(r"\('([^']+)', (\d+)")
 """As asyncio names what could not be bound."""
+_END = "\n"
 _FILES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
@@ -48,14 +50,14 @@ def text_of(error: Exception, *, as_json: bool = False) -> str:
 
 
 def usage(text: str, *, as_json: bool, id_: str = USAGE) -> str:
-    """The line about what was typed wrong, or cannot be asked here."""
+    """The lines about what was typed wrong, or cannot be asked here."""
     told = {"error": text, "id": id_, "place": None}
-    return f"{output.as_json(told)}\n" if as_json else f"{output.harmless(text)} [{id_}]\n"
+    return f"{output.as_json(told)}\n" if as_json else f"{escaped(text, keep=_END)} [{id_}]\n"
 
 
 def with_id(error: Exception) -> str:
     """One line of text, and its id."""
-    return f"{output.harmless(_text(error))} [{id_of(error)}]"
+    return f"{escaped(_text(error))} [{id_of(error)}]"
 
 
 def hint(mistakes: Iterable[Exception]) -> str:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from framework import Message, SendResult
 from framework.hooks import hookimpl
 from framework.model.delivery import Delivery
+from framework.model.harmless import escaped
 from framework.model.outcome import Outcome
 from framework.settings.units import Duration
 from framework_audit.summary import Summary
@@ -89,7 +90,7 @@ class Audit:
 
     def _add(self, line: dict[str, Any], ended: float | None) -> None:
         """`ended` is a delivery's; a send has no time, and does not age."""
-        text = json.dumps(line, ensure_ascii=False)
+        text = escaped(json.dumps(line, ensure_ascii=False))  # no sign in it ends a line, or moves a cursor
         with self._lock:
             self._lines.append(text)
             is_due = len(self._lines) >= self._lines_max

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from framework.model.harmless import plain
+
 CLEAN, CONFIGURATION = 0, 78
 
 
@@ -28,7 +30,7 @@ class Summary:
         with Path(self._file).open(encoding="utf-8", errors="surrogateescape") as lines:
             counted = counts(lines, arguments.group)
         for (group, topic, outcome), count in sorted(counted.items()):
-            sys.stdout.write(f"{group} {topic} {outcome} {count}\n")
+            sys.stdout.write(f"{plain(f'{group} {topic} {outcome} {count}')}\n")
         return CLEAN
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from framework.mistakes import UsageWrong
 from framework.model.durations import to_text
+from framework.model.harmless import plain
 
 if TYPE_CHECKING:
     from framework_outbox.table import Status, Table
@@ -78,7 +79,7 @@ def shown(status: Status) -> str:
     for each in status.worst:
         key = f" key {each.key}, {each.behind} behind it" if each.key is not None else ""
         lines.append(f"  {each.number}  {each.message_id} to {each.topic}{key}: {each.reason}")
-    return "\n".join(lines) + "\n"
+    return "".join(f"{plain(line)}\n" for line in lines)
 
 
 def _say(text: str) -> None:

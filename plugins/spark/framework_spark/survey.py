@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 
 from framework.errors import BrokerUnreachable, FrameworkError
 from framework.mistakes import NotInCluster
+from framework.model.harmless import plain
 from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
 from framework.reading import Columns, Reader
@@ -259,4 +260,4 @@ def show_group(reader: Reader, group: str, queues: Iterable[MessageQueue]) -> se
 
 def warn(text: str) -> None:
     """Into the log of the process that Spark runs us in."""
-    print(f"framework_spark: {text}", file=sys.stderr, flush=True)  # noqa: T201  # Spark keeps stderr as the log
+    print(f"framework_spark: {plain(text)}", file=sys.stderr, flush=True)  # noqa: T201  # Spark keeps stderr as the log
