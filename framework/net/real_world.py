@@ -22,7 +22,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, cast
 
-from framework import marks
+from framework import marks, private_files
 from framework.net import forks
 from framework.net.real_clock import RealClock
 from framework.ports import DiskUsage, Listening, PipeOwner, TlsOwner, World
@@ -309,15 +309,20 @@ class RealIdentity:
 
 
 class RealFiles:
+    """Of this user alone, and regular (`private_files.py`)."""
+
     def read(self, path: str) -> bytes | None:
         try:
-            return Path(path).read_bytes()
+            file = private_files.open_file(Path(path), os.O_RDONLY)
         except FileNotFoundError:
             return None
+        with os.fdopen(file, "rb") as opened:
+            return opened.read()
 
     def replace(self, path: str, content: bytes) -> None:
         target = Path(path)
         beside = target.with_name(f".{target.name}.{os.getpid()}.new")
+        private_files.make_file(beside)
         with beside.open("wb") as file:
             file.write(content)
             file.flush()
@@ -337,8 +342,8 @@ class RealFiles:
 
     def lock(self, path: str) -> Callable[[], None] | None:
         target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(target, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        private_files.make_folder(target.parent)
+        file = private_files.open_file(target, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

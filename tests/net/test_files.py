@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import socket
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -124,3 +126,70 @@ def test_without_the_sync_a_power_cut_leaves_something_else(tmp_path: Path, monk
     finally:
         marks.install()
     assert {OLD, NEW} != set(contents_after(recorded.calls))
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_whatever_the_umask_files_are_of_this_user_alone(tmp_path: Path, open_umask: None) -> None:
+    files, folder = RealFiles(), tmp_path / "deep" / "er"
+    release = files.lock(str(folder / "lock"))
+    files.replace(str(folder / "state"), OLD)
+
+    assert release is not None
+    assert [0o700] * 2 == [mode(folder), mode(folder.parent)]
+    assert [0o600] * 2 == [mode(folder / "lock"), mode(folder / "state")]
+    release()
+
+
+def test_what_others_could_read_until_now_they_can_no_more(tmp_path: Path, open_umask: None) -> None:
+    path, lock = tmp_path / "state", tmp_path / "lock"
+    for each in (path, lock):
+        each.write_bytes(OLD)
+    release = RealFiles().lock(str(lock))
+
+    assert OLD == RealFiles().read(str(path))
+    assert 0o666 == mode(path), "reading changes nothing: it may be Java's"
+    RealFiles().replace(str(path), NEW)
+    assert [0o600] * 2 == [mode(path), mode(lock)]
+    assert release is not None
+    release()
+
+
+def test_a_half_made_file_of_a_process_that_was_killed_is_no_hindrance(tmp_path: Path, open_umask: None) -> None:
+    left = tmp_path / f".state.{os.getpid()}.new"
+    os.mkfifo(left)
+    RealFiles().replace(str(tmp_path / "state"), NEW)
+
+    assert (NEW, 0o600) == ((tmp_path / "state").read_bytes(), mode(tmp_path / "state"))
+
+
+def made(path: Path, kind: str) -> Path:
+    if kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a socket":
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(str(path))
+    elif kind == "a folder":
+        path.mkdir()
+    else:
+        path.symlink_to(os.devnull)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a socket", "a folder", "a device"])
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, kind: str) -> None:
+    path = str(made(tmp_path / "x", kind))
+
+    with pytest.raises(OSError, match=f"x is {kind} and not a file: take it away"):
+        RealFiles().read(path)
+    with pytest.raises(OSError, match=f"x is {kind} and not a file: take it away"):
+        RealFiles().lock(path)

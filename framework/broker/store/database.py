@@ -16,6 +16,7 @@ from pathlib import Path
 
 import structlog
 
+from framework import private_files
 from framework.broker.store import seals
 from framework.broker.store.trouble import RESTORE, explained
 from framework.errors import StoreError
@@ -105,7 +106,7 @@ def open_folder(folder: Path, *, is_relaxed: bool = False) -> Database:
             _check_content(path, lock)
             _close_to_others(path)
             # Made here first, so that no other user ever reads it: SQLite gives its log and index the file's own mode.
-            _check_file(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), path)
+            _check_file(private_files.open_file(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW), path)
             writing = undo.enter_context(closing(_connect(path)))
             reading = undo.enter_context(closing(_connect(path)))
             _prepare(writing, str(path), is_relaxed=is_relaxed)
@@ -126,7 +127,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _check_folder(folder: Path) -> None:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_files.make_folder(folder)
         found = folder.lstat()
     except OSError as error:
         raise StoreError(f"data folder {folder}: {explained(error)}; name another folder") from error
@@ -184,7 +185,7 @@ def lock_folder(folder: Path) -> int:
     """Take the folder. The system lets go of the lock when the process ends, however it ends."""
     path = folder / LOCK_NAME
     try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        lock = private_files.open_file(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
     except OSError as error:
         raise StoreError(f"data folder {folder}: {explained(error)}") from error
     try:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from framework import private_files
 from framework.cli import box_plugins, options, output, quick_start, transfer
 from framework.cli.exit_codes import ExitCode
 from framework.errors import StoreError, shorten
@@ -303,6 +304,7 @@ def _put(path: Path, text: str) -> None:
         )
     draft = path.with_name(f"{path.name}.new")
     try:
+        private_files.make_file(draft)
         with open(draft, "w", encoding="utf-8") as stream:
             stream.write(text)
         draft.replace(path)

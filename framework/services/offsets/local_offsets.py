@@ -81,17 +81,20 @@ class LocalOffsets:
                     "it, or give this one a `broadcasting.name` of its own"
                 )
             saved, damaged = newest({path: files.read(path) for path in place.files}, place.group)
+            for path, reason in damaged.items():
+                log.warning(
+                    "offset file damaged", group=place.group, file=path, reason=f"{reason}; the older file is used"
+                )
+            if saved is not None:
+                self._offsets, self._sequence = dict(saved.offsets), saved.sequence
+            elif place.java_folder:
+                self._take_over(place.java_folder)
         except OSError as error:
+            self.close()
             raise FolderUnusable(
                 f"broadcasting group {place.group!r}: its offsets cannot be kept in {place.folder}: "
                 f"{error.strerror or error}; make it writable, or name another folder with `broadcasting.folder`"
             ) from None
-        for path, reason in damaged.items():
-            log.warning("offset file damaged", group=place.group, file=path, reason=f"{reason}; the older file is used")
-        if saved is not None:
-            self._offsets, self._sequence = dict(saved.offsets), saved.sequence
-        elif place.java_folder:
-            self._take_over(place.java_folder)
 
     def close(self) -> None:
         """Let another process have the files."""

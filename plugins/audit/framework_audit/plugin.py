@@ -7,6 +7,7 @@ that were not written yet, never a message.
 from __future__ import annotations
 
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Annotated, Any
@@ -116,7 +117,10 @@ class Audit:
             del self._lines[:surplus]
             self.given_up += surplus
         text = "\n".join(self._lines) + "\n"
-        with self._path.open("ab") as stream:
+        # For this user alone, whatever the umask says: it tells of every message.
+        with os.fdopen(
+            os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab"
+        ) as stream:
             stream.write(text.encode("utf-8", "surrogateescape"))
         self._lines.clear()
         self._oldest = None

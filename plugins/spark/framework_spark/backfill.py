@@ -8,6 +8,7 @@ as done. A piece that was interrupted is written again from its beginning.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -106,5 +107,6 @@ def run(session: Any, plan: Plan, folder: Path, progress: Progress) -> None:
 def _keep(plan: Plan, folder: Path) -> None:
     """Whole or not at all."""
     new = folder / f"{PLAN}.new"
-    new.write_text(json.dumps(asdict(plan)))
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
+        stream.write(json.dumps(asdict(plan)))  # options may hold a password
     new.replace(folder / PLAN)

@@ -7,11 +7,13 @@ which needs 5 ms for one does not limit them to 200 messages per second. sqlite3
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from framework import private_files
 from framework.errors import StoreError
 from framework.hooks.markers import hookimpl
 from framework.model.contracts import DedupMeans, DedupStore, RemembersKeys
@@ -95,7 +97,9 @@ class SqliteKeys:
     def _opened(self) -> sqlite3.Connection:
         import sqlite3
 
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        private_files.make_folder(self._path.parent)
+        # Made here first: SQLite gives its log and index the file's own mode.
+        os.close(private_files.open_file(self._path, os.O_RDWR | os.O_CREAT))
         connection = sqlite3.connect(self._path, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False)
         try:
             # With FULL a key is durable when its transaction ends, through a power cut, too.
