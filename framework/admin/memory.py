@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from framework import private_files
 from framework.model.queue import MessageQueue
 
 FORMAT = 1
@@ -79,14 +80,16 @@ class Memory:
 
     def _read(self, path: Path) -> None:
         try:
-            if not path.exists():
+            with os.fdopen(private_files.open_file(path, os.O_RDONLY), "rb") as stream:
+                text = stream.read(BYTES_MAX + 1)
+            if len(text) > BYTES_MAX:
+                self.trouble = f"{path}: has more than {BYTES_MAX} bytes, and is made anew"
                 return
-            if not path.is_file() or path.stat().st_size > BYTES_MAX:
-                self.trouble = f"{path}: is no file of at most {BYTES_MAX} bytes"
-                return
-            told = json.loads(path.read_bytes())
+            told = json.loads(text)
             brokers = {str(name): int(seen_ms) for name, seen_ms in told["brokers"].items()}
             queues = {str(group): _queues_of(places) for group, places in told["groups"].items()}
+        except FileNotFoundError:
+            return
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             self.trouble = f"{path}: cannot be read ({type(error).__name__}: {error}), and is made anew"
             return
@@ -103,9 +106,10 @@ class Memory:
         }
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w") as file:
-                json.dump(told, file)
+            private_files.make_folder(self.path.parent)
+            file = private_files.open_file(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW)
+            with os.fdopen(file, "w") as stream:
+                json.dump(told, stream)
             draft.replace(self.path)
         except OSError as error:
             self.trouble = f"{self.path}: cannot be written ({error.strerror})"
