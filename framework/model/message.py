@@ -206,9 +206,10 @@ class Message:
         texts = {} if properties is None else _properties(topic, properties)
         if tags is not None and _text(topic, "tags", tags, "a text; several tags go to several messages"):
             texts[TAGS] = tags
-        joined = keys if isinstance(keys, str) else _joined(topic, keys)
-        if joined:
-            texts[KEYS] = joined
+        if keys != ():  # as nearly always
+            joined = keys if isinstance(keys, str) else _joined(topic, keys)
+            if joined:
+                texts[KEYS] = joined
         if order_key is not None:
             given = texts.setdefault(SHARDING_KEY, checked_order_key(order_key))
             if given != order_key:
