@@ -111,7 +111,7 @@ def read_first(request: Request, wish: Wanted, handle: Callable[[Request], Answe
         _CONDITIONS.read(wish.expression, wish.is_strict)
         return handle(request)
 
-    return InSteps(steps())
+    return InSteps(steps(), is_short=True)
 
 
 def check_kind(node: Node, kind: str) -> None:

@@ -126,6 +126,8 @@ class InSteps:
     steps: Generator[None, None, Answer]
     is_write: bool = False
     """Those that write wait for each other, and so do those that read: each holds more than many may at once."""
+    is_short: bool = False
+    """Whether it may be done in one turn as well, where too many wait."""
 
 
 Answer: TypeAlias = "RemotingCommand | AfterCommit[Any] | Hold | Relay | InSteps"

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.broker import filters, holds, pieces
+from framework.broker.dispatch import SHORT_WAITING_MAX
 from framework.broker.filters import CONDITION_BYTES, EXPRESSION_MAX, _Conditions, wanted
 from framework.broker.handlers import rc_012_query_message, rc_043_all_consumer_offsets, rc_317_broker_consume_stats
 from framework.broker.handlers.rc_320_send_batch import STEP_BYTES
@@ -121,6 +122,22 @@ def test_of_many_connections_with_a_condition_each_one_is_read_at_a_time(monkeyp
         assert i + 1 == parsed.calls
 
     assert [0, 0, 0, 0, 210] == [answer.code for client in clients for answer in client.answers]
+
+
+def test_those_that_wait_to_be_read_shut_out_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand conditions of one client counted as requests that wait for the disk, and no send was taken."""
+    monkeypatch.setattr(filters, "_CONDITIONS", _Conditions(100_000))
+    lab, greedy = BrokerLab(), _Patient()
+    lab.send(properties=texts(a="9"))
+    for i in range(300):
+        _serve(lab, greedy, _pull(f"a = {i}"))
+
+    assert SHORT_WAITING_MAX + 1 == lab.dispatch._quotas.writes
+    assert 300 - SHORT_WAITING_MAX - 1 == len(greedy.answers)
+    while greedy.works:
+        greedy.turn()
+    assert 0 == lab.dispatch._quotas.writes
+    assert 300 == len(greedy.answers)
 
 
 def _check(expression: str) -> bytes:
