@@ -14,7 +14,7 @@ from framework.cli import output
 from framework.cli.exit_codes import ExitCode
 from framework.cli.shown import explained
 from framework.cli.table import Column, instant, write, write_json
-from framework.model.harmless import plain
+from framework.harmless import plain
 from framework.net.real_clock import RealClock
 
 

@@ -17,7 +17,7 @@ from framework.cli import entry, output
 from framework.cli.exit_codes import ExitCode
 from framework.cli.shown import explained
 from framework.errors import ConfigurationError, nearest, shorten
-from framework.model.harmless import escaped
+from framework.harmless import escaped
 from framework.runtime.logs import streams
 
 GROUPS: dict[str, dict[str, str]] = {

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from framework.model.harmless import escaped, plain
+from framework.harmless import escaped, plain
 from framework.runtime.logs import streams
 
 if TYPE_CHECKING:

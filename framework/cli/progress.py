@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from framework.model.harmless import plain
+from framework.harmless import plain
 
 _WIDTH = 30
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from framework.cli import output
 from framework.cli.output import Painted
-from framework.model.harmless import plain
+from framework.harmless import plain
 
 UNKNOWN = "-"
 _BOLD, _RED, _YELLOW, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[33m", "\x1b[0m"

@@ -96,8 +96,12 @@ class RealNetwork:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft == resource.RLIM_INFINITY:
             return wanted
+        try:
+            used = sum(1 for _ in Path("/dev/fd").iterdir())
+        except OSError:
+            return wanted  # no file is left to look with; whoever opens the next one says so
         # As many as are waiting come in at once, before the first of those that are too many is closed.
-        beside = sum(1 for _ in Path("/dev/fd").iterdir()) + FILES_BESIDE + min(LISTEN_BACKLOG, soft // 4)
+        beside = used + FILES_BESIDE + min(LISTEN_BACKLOG, soft // 4)
         if soft < wanted + beside:
             most = wanted + beside if hard == resource.RLIM_INFINITY else min(wanted + beside, hard)
             with suppress(OSError, ValueError):  # a system with a limit of its own stays as it is

@@ -27,7 +27,7 @@ from framework.broker.request import refuse
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.topics import StoredGroup, Topic
 from framework.cli import main, output, table
-from framework.model.harmless import escaped, plain
+from framework.harmless import escaped, plain
 from framework.model.queue import MessageQueue
 from framework.model.reserved import TRACE_TOPIC
 from framework.reading import Reader, ReaderSettings

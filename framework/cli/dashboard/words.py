@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from framework.cli import table
-from framework.model.harmless import plain
+from framework.harmless import plain
 
 UNKNOWN = table.UNKNOWN
 BODY_MAX = 64 * 1024

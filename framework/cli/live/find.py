@@ -11,7 +11,7 @@ from pathlib import Path
 from framework.cli.exit_codes import ExitCode
 from framework.cli.shown import explained
 from framework.errors import FrameworkError
-from framework.model.harmless import escaped
+from framework.harmless import escaped
 from framework.net.control.asking import Answer, ControlFailed, NobodyListens, Request, ask, ask_all, workers_of
 from framework.net.control.places import PATH_BYTES_MAX, is_heard, sockets
 

@@ -19,8 +19,8 @@ from framework.errors import (
     FrameworkError,
     StoreError,
 )
+from framework.harmless import escaped
 from framework.mistakes import UsageWrong
-from framework.model.harmless import escaped
 
 USAGE = "FA-U001"
 NOT_ASKED = "FA-U003"

@@ -15,9 +15,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from framework import Message, SendResult
+from framework.harmless import escaped
 from framework.hooks import hookimpl
 from framework.model.delivery import Delivery
-from framework.model.harmless import escaped
 from framework.model.outcome import Outcome
 from framework.settings.units import Duration
 from framework_audit.summary import Summary

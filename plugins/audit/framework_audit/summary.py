@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from framework.model.harmless import plain
+from framework.harmless import plain
 
 CLEAN, CONFIGURATION = 0, 78
 

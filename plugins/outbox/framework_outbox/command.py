@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from framework.harmless import plain
 from framework.mistakes import UsageWrong
 from framework.model.durations import to_text
-from framework.model.harmless import plain
 
 if TYPE_CHECKING:
     from framework_outbox.table import Status, Table

@@ -14,8 +14,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from framework.errors import BrokerUnreachable, FrameworkError
+from framework.harmless import plain
 from framework.mistakes import NotInCluster
-from framework.model.harmless import plain
 from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
 from framework.reading import Columns, Reader
