@@ -109,6 +109,16 @@ class Cluster:
                 patience_s = max(PATIENCE_S, deadline - time.monotonic())
                 wait_until(partial(self._is_ready, role), f"{role} in {self.directory}", patience_s)
 
+    def boot(self, role: str) -> None:
+        """Start one broker and wait until it is up, whether a name server is there to hear of it or not."""
+        booted = self._boots(role)
+        self._start(role)
+        wait_until(lambda: self._boots(role) > booted, f"{role} in {self.directory} to be up", 5 * PATIENCE_S)
+
+    def _boots(self, role: str) -> int:
+        output = self._output(role)
+        return output.read_text(errors="replace").count(BOOTED) if output.exists() else 0
+
     def kill(self, role: str) -> None:
         """SIGKILL one role; `start` brings it back on the same port and the same store."""
         self._nursery.kill(self._running.pop(role))
