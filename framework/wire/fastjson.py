@@ -164,6 +164,8 @@ def _whole(place: str, text: str) -> int:
         number = math.nan
     if not math.isfinite(number):
         raise ProtocolError(f"{place}={shorten(text)} is not an integer")
+    if abs(number) < 1:
+        return 0  # its exponent may be one that Decimal does not take
     # A double has not all the digits of 64 bits; what is far beyond them is refused by its range, whatever its digits.
     return int(Decimal(text)) if abs(number) < 2.0**64 else math.trunc(number)
 

@@ -141,3 +141,12 @@ def test_what_is_written_of_a_value_is_json_again() -> None:
     value = '{"a":[1,{"b":null,"c":[true,"\\u0001"]}],"d":{}}'
 
     assert {"a": [1, {"c": [True, "\x01"]}], "d": {}} == json.loads(fastjson.text_of(json.loads(value)) or "")
+
+
+@pytest.mark.parametrize(
+    "text", ["0e999999999999999999999999", "-0e99999999999999999999", "1e-999999999999999999999", "-0.9"]
+)
+def test_what_is_smaller_than_one_is_0_whatever_its_exponent(text: str) -> None:
+    """One that Decimal does not take ended the connection with an error of ours."""
+    for value in (fastjson.Real(text), text):
+        assert 0 == fastjson.integer_of("it", value, 32)
