@@ -78,6 +78,8 @@ class Settler:
         self._of_window: dict[Window, int] = {}
         self._stuck: dict[Window, tuple[int, str]] = {}
         """How many messages of a queue cannot be sent anywhere for now, and why the last of them cannot."""
+        self._of_next_owner: dict[Window, int] = {}
+        """How many of those were given up since the queue was said to be stuck."""
         self._hurried = 0
         """How often all were to be tried at once. What was under way then may fail of what was before."""
         self._round: set[str] = set()
@@ -129,15 +131,24 @@ class Settler:
         for job in [job for job in self._parked if window in {None, job.chunk.window} or job.chunk.window.is_closed]:
             self._unpark(job)
 
-    def _done_with(self, job: Parked) -> None:
+    def _done_with(self, job: Parked, *, is_sent: bool) -> None:
         window = job.chunk.window
         remaining = self._of_window.pop(window) - 1
         if remaining:
             self._of_window[window] = remaining
         if job.backoff.failures:
             count, reason = self._stuck.pop(window)
+            given_up = self._of_next_owner.pop(window, 0) + (not is_sent)
             if count > 1:
                 self._stuck[window] = count - 1, reason
+                if given_up:
+                    self._of_next_owner[window] = given_up
+            elif given_up:
+                log.info(
+                    "parked messages given up",
+                    group=self._group, queue=str(job.message.queue), messages=given_up,
+                    reason="the queue was left before a broker stored their copies; its next owner gets them",
+                )  # fmt: skip
             else:
                 log.info("parked messages sent", group=self._group, queue=str(job.message.queue))
 
@@ -172,7 +183,7 @@ class Settler:
             return
         finally:
             self._sending -= 1
-        self._done_with(job)
+        self._done_with(job, is_sent=True)
         if marks.safeguard("the copy is durable before the source is settled"):
             job.settled(job)
 
@@ -242,7 +253,7 @@ class Settler:
             self._enqueue(job)
 
     def _give_up(self, job: Parked) -> None:
-        self._done_with(job)
+        self._done_with(job, is_sent=False)
         job.given_up()
 
     def __repr__(self) -> str:

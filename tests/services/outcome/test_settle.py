@@ -41,6 +41,9 @@ class Brokers:
         self._errors = list(errors)
         self._fails_always = fails_always
 
+    def next_fails(self) -> None:
+        self._errors.append(GONE)
+
     async def send_back(self, message: Message, group: str, *, delay_level: int, max_retries: int) -> None:
         assert "billing" == group
         self.tries += 1
@@ -369,7 +372,25 @@ def test_a_parked_message_whose_queue_is_left_is_tried_once_more_and_given_up() 
         assert ([], 0, 0) == (it.ended, it.settler.pending, it.settler.pending_for(it.window))
         assert (0, 0) == (it.settler.stuck, len(it.tree))
 
-    play(story)
+    _, lines = play_logged(story)
+    assert ["message parked", "parked messages given up"] == [line["event"] for line in lines]
+
+
+def test_a_queue_of_which_some_was_sent_and_some_was_given_up_is_not_said_to_be_sent() -> None:
+    async def story() -> None:
+        it = Fixture(Brokers(GONE, GONE), 2)
+        it.put(0)
+        it.put(1)
+        await asyncio.sleep(3)
+        assert 2 == it.settler.stuck
+        it.brokers.next_fails()
+        it.window.stop_handing_out()
+        it.settler.hurry(it.window)
+        await asyncio.sleep(5)
+        assert (1, 1, 0) == (len(it.ended), len(it.given_up), it.settler.stuck)
+
+    _, lines = play_logged(story)
+    assert [("parked messages given up", 1)] == told(lines, "messages")
 
 
 def test_a_parked_message_whose_queue_is_gone_is_given_up() -> None:

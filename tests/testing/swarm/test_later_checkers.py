@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from framework.model.queue import MessageQueue
 from framework.testing.errors import Violation
-from framework.testing.swarm.checkers import begins_where_it_was, no_more_than_asked, retries_wait
-from framework.testing.swarm.facts import Acquired, Committed, Fact, Fault, Finished, Remade, Reset, Resized, Started
+from framework.testing.swarm.checkers import begins_where_it_was, no_more_than_asked, parked_go_at_once, retries_wait
+from framework.testing.swarm.facts import (
+    Acquired,
+    Committed,
+    Copied,
+    Fact,
+    Fault,
+    Finished,
+    Remade,
+    Reset,
+    Resized,
+    Said,
+    Started,
+)
 from framework.testing.swarm.history import History
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -103,3 +115,37 @@ def test_a_retry_comes_no_sooner_than_its_delay() -> None:
     second.limited = set()
     second.facts.insert(0, Fault(0.5, "broker", "clock"))
     assert [] == list(retries_wait(second))
+
+
+# -- parked messages
+
+
+def line(event: str, at: float) -> Said:
+    return Said(at, "a.1", "info", event, {"group": "billing", "queue": str(QUEUE)})
+
+
+def test_what_is_said_to_be_sent_has_a_copy() -> None:
+    """A line alone proves nothing: a queue that was left had nothing sent, and said so in the same words."""
+    healed, parked, sent = Fault(40.0, "", "healed"), line("message parked", 30.0), line("parked messages sent", 41.0)
+
+    assert "no broker has stored a copy" in said(list(parked_go_at_once(history(parked, healed, sent))))
+    copied = Copied(41.0, "broker.1", "billing", "m0")
+    assert [] == list(parked_go_at_once(history(parked, healed, copied, sent)))
+    of_before = Copied(1.0, "broker.1", "billing", "m0")
+    assert "no broker has stored a copy" in said(list(parked_go_at_once(history(of_before, parked, healed, sent))))
+
+
+def test_what_was_given_up_is_the_next_owner_s() -> None:
+    healed, parked, left = (
+        Fault(40.0, "", "healed"),
+        line("message parked", 30.0),
+        line("parked messages given up", 99.0),
+    )
+    again, sent = line("message parked", 150.0), line("parked messages sent", 152.0)
+
+    copied = Copied(151.0, "broker.1", "billing", "m0")
+    assert [] == list(parked_go_at_once(history(parked, healed, left, again, copied, sent)))
+    late = line("parked messages sent", 99.0)
+    assert "s after it could" in said(
+        list(parked_go_at_once(history(parked, healed, Copied(98.0, "b", "billing", "m"), late)))
+    )

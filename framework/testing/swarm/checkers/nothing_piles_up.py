@@ -17,7 +17,7 @@ OWED = frozenset(
         "BatchCrew._ready", "BatchCrew._running", "BatchCrew.fenced", "Crew._ready", "Crew.fenced", "Orderly._ready",
         "ThreadCrew._out", "ThreadCrew._ready", "ThreadCrew.fenced", "Expiry._decided", "RetryInPlace._running",
         "Line._portions", "Line._tries", "Line._uncommitted", "Line.after_copies", "Line.copies", "Window._chunks",
-        "Settler._of_window", "Settler._parked", "Settler._stuck", "Settler._waiting", "ConsumerGroup._resets",
+        "Settler._of_next_owner", "Settler._of_window", "Settler._parked", "Settler._stuck", "Settler._waiting", "ConsumerGroup._resets",
         "RetryRooms._under_way", "RouteTable._under_way", "FrameWriter._waiting",
         "FrameWriter.frames", "AnswerWriter._waiting", "AnswerWriter.frames", "Large._waiting", "Turns._waiting",
         "Served._works", "Served._inbox", "Served._commands", "SavedTable._dirty", "SavedTable._in_flight",

@@ -1,11 +1,13 @@
-"""Invariant: failed messages that could be sent nowhere are sent as soon as a broker is there again."""
+"""Invariant: failed messages that could be sent nowhere are sent as soon as a broker is there again, and nothing is said to
+be sent of which no broker has a copy.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from framework.testing.errors import Violation
-from framework.testing.swarm.facts import Fault, Life, Said
+from framework.testing.swarm.facts import Copied, Fault, Life, Said
 from framework.testing.swarm.history import History
 
 NAME = "parked messages go at once"
@@ -31,16 +33,25 @@ def parked_go_at_once(history: History) -> Iterator[Violation]:
     if healed_at is None or any(fact.kind in REFUSING for fact in faults) or FAILING in history.marks:
         return
     parked: dict[tuple[str, str, str], float] = {}
+    copied_at: dict[str, float] = {}
+    """Group -> when a broker stored the last copy for it."""
     for fact in history.facts:
         if type(fact) is Said and fact.event == "message parked":
             parked[fact.who, fact.fields["group"], fact.fields["queue"]] = fact.at
         elif type(fact) is Said and fact.event == "parked messages sent":
             key = (fact.who, fact.fields["group"], fact.fields["queue"])
             at = parked.pop(key, fact.at)
+            if copied_at.get(key[1], -REACHED_S) < at - REACHED_S:  # an answer that was lost may be of before
+                what = f"{fact.who} said that it sent what it had parked of {key[2]} for {key[1]}"
+                yield Violation(NAME, f"{what}, and no broker has stored a copy", fact.at)
             late_s = fact.at - max(at, healed_at)
             if late_s > REACHED_S:
                 what = f"{fact.who} sent what it had parked of {key[2]} for {key[1]}"
                 yield Violation(NAME, f"{what} {late_s:.1f}s after it could", fact.at)
+        elif type(fact) is Said and fact.event == "parked messages given up":
+            parked.pop((fact.who, fact.fields["group"], fact.fields["queue"]), None)  # the next owner's from here on
+        elif type(fact) is Copied:
+            copied_at[fact.group] = fact.at
         elif type(fact) is Life:
             for key in [key for key in parked if key[0] == fact.who]:
                 del parked[key]
