@@ -140,6 +140,22 @@ def gathered(arguments: argparse.Namespace, findings: Findings) -> AppOptions:
     return application
 
 
+def stop_limits(arguments: argparse.Namespace) -> Callable[[], tuple[int, int]]:
+    """What asks the settings, as they are then, for the drain, and for all that a stop may take; in milliseconds."""
+
+    def asked() -> tuple[int, int]:
+        from framework.core.stopping import stop_ms
+        from framework.settings.schema import AppSettings
+
+        try:
+            settings = loaded(arguments).settings
+        except ConfigurationError:
+            settings = AppSettings()
+        return settings.app.drain, stop_ms(settings.app.drain, settings.cluster.request_timeout)
+
+    return asked
+
+
 def files(arguments: argparse.Namespace) -> list[Path]:
     """Every file that `loaded` reads, but for one that settings name."""
     file = settings_file(arguments)

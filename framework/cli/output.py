@@ -90,6 +90,10 @@ class Totals:
     abandoned: int = 0
     unconfirmed: int = 0
 
+    @classmethod
+    def of(cls, counts: MessageCounts) -> Totals:
+        return cls(*(getattr(counts, name) for name in cls.__slots__))
+
     @property
     def coming_again(self) -> int:
         return self.abandoned + self.unconfirmed

@@ -7,9 +7,11 @@ addresses, which differs from run to run. It knows nothing of what the tasks do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
+from pathlib import PurePath
+from types import CodeType
 from typing import Any, TypeVar
 
 import structlog
@@ -18,6 +20,11 @@ T = TypeVar("T")
 OnError = Callable[[str, BaseException], None]
 
 log = structlog.get_logger()
+
+CLOSE_SECONDS = 5.0
+"""How long tasks that were cancelled may take to tidy up: one that swallows its cancellation would take for ever."""
+FRAMES_MAX = 40
+PLACE_MAX = 6
 
 
 @dataclass(slots=True)
@@ -58,6 +65,29 @@ def is_to_end(task: asyncio.Task[Any]) -> bool:
     return task.cancelling() > 0
 
 
+def place_of(task: asyncio.Task[Any]) -> str:
+    """Where a task waits: the innermost frames, one after the other."""
+    return " < ".join(list(awaited(task.get_coro()))[::-1][:PLACE_MAX]) or "nowhere any more"
+
+
+def awaited(coro: Any) -> Iterator[str]:
+    """From a task's own coroutine inwards, along what each one awaits."""
+    for _ in range(FRAMES_MAX):
+        frame = getattr(coro, "cr_frame", None) or getattr(coro, "gi_frame", None)
+        if frame is None:
+            if coro is not None:
+                yield f"awaits {type(coro).__name__}"
+            return
+        yield line_of(frame.f_code, frame.f_lineno)
+        coro = getattr(coro, "cr_await", None) or getattr(coro, "gi_yieldfrom", None)
+
+
+def line_of(code: CodeType, number: int | None) -> str:
+    """The file by its last two parts: where a machine keeps its packages is nobody's business."""
+    place = "/".join(PurePath(code.co_filename).parts[-2:])
+    return f"{code.co_qualname}({place}:{number or 0})"
+
+
 class TaskTree:
     """Tasks with one owner. A child's exception is reported once, to `on_error(name, error)`, and hurts no sibling."""
 
@@ -91,19 +121,26 @@ class TaskTree:
             self._on_error(task.get_name(), error)
 
     async def close(self) -> None:
-        """Cancel every child in the order of creation and wait until all have ended.
+        """Cancel every child in the order of creation; wait until all have ended. Those that do not in time are named.
 
         A child may close its own tree: it is then left out, and ends by itself.
         """
         self.is_closed = True
-        current = asyncio.current_task()
+        current, loop = asyncio.current_task(), asyncio.get_running_loop()
         children = [task for task in self._tasks if task is not current]
         for task in children:
             task.cancel()
+        until = loop.time() + CLOSE_SECONDS
         for task in children:
             # Of one task only: several would come back as a set, and none of their errors is raised here.
             if not task.done():
-                await asyncio.wait((task,))
+                await asyncio.wait((task,), timeout=max(until - loop.time(), 0))
+        if left := [task for task in children if not task.done()]:
+            log.error(
+                "tasks left running",
+                tasks=[task.get_name() for task in left], places=[place_of(task) for task in left],
+                reason=f"cancelled, and still there after {CLOSE_SECONDS:g} s",
+            )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self._tasks)

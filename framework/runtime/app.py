@@ -31,7 +31,7 @@ from framework.runtime.build.connect import Patience, cluster_options
 from framework.runtime.build.plans import group_plans
 from framework.runtime.build.stores import Onces, close_onces
 from framework.runtime.companions import Companions
-from framework.runtime.control import Control
+from framework.runtime.control import Control, Stopping
 from framework.runtime.embedded import PATIENCE, beside, producer_over, started
 from framework.runtime.engine_groups import EngineFigures, EngineGroups, groups_of_engines
 from framework.runtime.group.group import ConsumerGroup
@@ -44,6 +44,8 @@ from framework.runtime.report.observe import group_picture, idle_ms, total
 from framework.runtime.report.reasons import why_not_live, why_not_ready
 from framework.runtime.reports import OnEvent, Reports
 from framework.runtime.tracing import close_traces, start_traces
+from framework.services.call.exits import ExitWatch
+from framework.services.call.notes import Notes
 from framework.services.call.publishing import Means
 from framework.services.call.resources import Resources
 from framework.services.call.trace import ConsumeTrace
@@ -81,6 +83,7 @@ class App:
         worker: int = 0,
         elsewhere: frozenset[str] = frozenset(),
         is_alone: bool = True,
+        notes: Notes | None = None,
     ) -> None:
         if not isinstance(settings, AppSettings):
             raise ArgumentWrong(
@@ -103,6 +106,7 @@ class App:
         """Groups of this application that another process runs. Changed settings may name them."""
         self.is_alone = is_alone
         """Whether no parent answers for this process at `observe.listen`."""
+        self._exits = None if notes is None else ExitWatch(notes)
         self.cluster: Cluster | None = None
         """The connection to the cluster, while running. Plugins may send with `Producer(cluster=app.cluster)`."""
         self.publisher = Publisher(lambda: producer_over(self.cluster, self._life))
@@ -158,7 +162,7 @@ class App:
         reports = Reports(self.on_event, self.world.workers, self.settings.cluster.namespace)
         self._planned = partial(
             group_plans, host=self.plugins, reports=reports, world=self.world, worker=self.worker,
-            means=Means(self._resources.values, self._publish, self.world.workers.run, reply),
+            means=Means(self._resources.values, self._publish, self.world.workers.run, reply, self._exits),
             traces=self._traces, onces=self._onces,
         )  # fmt: skip
         plans = self._planned(self.settings, self.consumers)
@@ -359,9 +363,10 @@ class App:
         return idle_ms(self._groups, self._engines.idle_ms, self.world.clock) if self.is_ready else 0
 
     @property
-    def hanging(self) -> int:
-        """Workers, all groups together, that are missing because timed-out handlers do not return."""
-        return sum(group.kind.crew.hanging for group in self._groups)
+    def stopping(self) -> Stopping:
+        """What its end may take, and what it waits for. From any thread, also while the event loop is blocked."""
+        hanging = sum(group.kind.crew.hanging for group in self._groups)
+        return Stopping(self._drain_ms, self._control.running, hanging)
 
     @property
     def is_ready(self) -> bool:

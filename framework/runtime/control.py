@@ -14,7 +14,7 @@ from concurrent import futures
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import structlog
 
@@ -46,6 +46,15 @@ ANSWER_SECONDS = 3.0
 AUTO = "auto"
 DECISIONS: Mapping[str, Any] = {"extend": Extend, "send_back": RetryLater, "bury": DeadLetter}
 """What may be decided about a handler that runs."""
+
+
+class Stopping(NamedTuple):
+    """What an application's end may take, and what it waits for."""
+
+    drain_ms: int
+    running: Callable[[], list[dict[str, Any]]]
+    hanging: int
+    """Workers, all groups together, that are missing because timed-out handlers do not return."""
 
 
 class _Blocked(Exception):
@@ -170,10 +179,13 @@ class Control:
         try:
             return {"handlers": self._asked(lambda: running_handlers(self._groups(), app.world.clock)), "blocked": None}
         except _Blocked:
-            handlers: list[dict[str, Any]] = []
-            with suppress(RuntimeError):  # threads went on, and a dict was changed while it was read
-                handlers = running_handlers(self._groups(), app.world.clock, self._stalls.current_step)
-            return {"handlers": handlers, "blocked": self._why_blocked(), "threads": stacks_of_threads()}
+            return {"handlers": self.running(), "blocked": self._why_blocked(), "threads": stacks_of_threads()}
+
+    def running(self) -> list[dict[str, Any]]:
+        """Every handler that runs, looked at from whatever thread, also while the event loop is blocked."""
+        with suppress(RuntimeError):  # threads went on, and a dict was changed while it was read
+            return running_handlers(self._groups(), self._app.world.clock, self._stalls.current_step)
+        return []
 
     def _change(self, request: Request, what: str) -> Answer:
         app, name, to = self._app, request.get("group"), request.get("to", 0)

@@ -235,8 +235,9 @@ class ConsumerSettings(Section):
     undecodable: Literal["dead_letter", "retry", "hold", "drop"] = "dead_letter"
     """What happens to a body that does not fit the handler's annotation: dead_letter, retry, hold (its queue), drop."""
     undecodable_max: Annotated[int, Field(ge=0)] = 100
-    """After this many undecodable bodies in a row, hold the queue instead: a bad deploy is likely. Counted per topic
-    and process. 0: never."""
+    """After so many undecodable bodies in a row of a topic, in a process, hold the queue instead. 0: never."""
+    exits: Literal["dead_letter", "retry"] = "dead_letter"
+    """A message whose handler ended processes three times fails; at `max_retries`: dead_letter, or retry (forever)."""
     damaged: Literal["hold", "skip"] = "hold"
     """A stored message with inconsistent bytes: hold its queue until a pull returns good ones, or skip it."""
     progress: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")] = "auto"

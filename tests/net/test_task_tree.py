@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import structlog
 
@@ -115,3 +116,29 @@ def test_a_cancelled_child_is_no_error() -> None:
 
     assert "<TaskTree sleeper>" == asyncio.run(story())
     assert [] == reports
+
+
+def test_a_child_that_swallows_its_cancellation_is_named_and_left() -> None:
+    """Whoever closes its tree would wait for ever, and with it a stop."""
+    free = asyncio.Event()
+
+    async def swallow() -> None:
+        while not free.is_set():
+            with suppress(asyncio.CancelledError):
+                await free.wait()
+
+    async def story() -> None:
+        tree = TaskTree()
+        task = tree.start(swallow(), name="stubborn")
+        await asyncio.sleep(0)
+        await tree.close()
+        assert not task.done()
+        free.set()
+        await task
+
+    with structlog.testing.capture_logs() as lines:
+        asyncio.run(story())
+
+    (line,) = lines
+    assert ("tasks left running", ["stubborn"]) == (line["event"], line["tasks"])
+    assert "swallow(net/test_task_tree.py:" in line["places"][0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -27,9 +28,11 @@ from framework.runtime.logs import streams
 if TYPE_CHECKING:
     from framework.cli.output import Totals
     from framework.cli.processes.fork_server import ForkServer
+    from framework.cli.processes.last_limit import LastLimit
     from framework.cli.processes.supervise import Plan
     from framework.net.wakeup import Wakeup
     from framework.runtime.app import App
+    from framework.services.call.notes import Notes
 
 EXAMPLES = """\
 examples:
@@ -42,6 +45,7 @@ examples:
 IDLE_LOOK_SECONDS = 0.1
 READY_LOOK_SECONDS = 0.05
 HANGING_LOOK_SECONDS = 1.0
+HANDLERS_SHOWN, PLACE_MAX = 5, 3
 RECYCLING_LOOK_SECONDS = 0.5
 
 
@@ -57,12 +61,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )  # its parent alone reads the JSON
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)  # a parent watches: say when ready
     parser.add_argument("--tells", type=int, metavar="FD", help=argparse.SUPPRESS)  # where a child says it
+    parser.add_argument("--notes", type=int, metavar="FD", help=argparse.SUPPRESS)  # memory that its parent shares
     parser.add_argument("--in-dev", action="store_true", help=argparse.SUPPRESS)  # the parent shows a banner
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    arguments.shared = None
     if arguments.tells is not None:
         streams.send_results(arguments.tells)
+        arguments.shared = _shared(arguments.notes)
     elif arguments.json:
         streams.reserve_stdout()
     fork_server = _fork_server() if arguments.workers > 1 else None  # before there is anything else to inherit
@@ -72,7 +79,62 @@ def execute(arguments: argparse.Namespace) -> int:
     except ConfigurationError as mistake:
         raise _with_others(arguments, mistake) from mistake
     quick_start.end()
-    return _supervised(arguments, fork_server) if prepared is None else asyncio.run(_consume(*prepared))
+    return _supervised(arguments, fork_server) if prepared is None else _alone(*prepared)
+
+
+def _alone(app: App, arguments: argparse.Namespace) -> int:
+    """Consume in this process, which ends whatever its handlers have left running."""
+    limit = _last_limit(app, arguments)
+    with asyncio.Runner() as runner:
+        try:
+            code = runner.run(_consume(app, arguments, limit))
+        except BaseException:
+            limit.finished(ExitCode.FAILED)
+            raise
+        limit.finished(code)
+        if arguments.shared is not None:
+            arguments.shared.over()
+    return code
+
+
+def _last_limit(app: App, arguments: argparse.Namespace) -> LastLimit:
+    from framework.cli.processes.last_limit import LastLimit
+    from framework.core.stopping import stop_ms
+
+    def limits_ms() -> tuple[int, int]:
+        drain_ms = app.stopping.drain_ms
+        return drain_ms, stop_ms(drain_ms, app.settings.cluster.request_timeout)
+
+    def places() -> list[str]:
+        return [
+            f"{each['group']} {each['topic']} {each['message_id']}: {' < '.join(each['stack'][:PLACE_MAX])}"
+            for each in app.stopping.running()[:HANDLERS_SHOWN]
+        ]
+
+    def farewell() -> None:
+        left = sum(each["messages"] for each in app.stopping.running() if not each["is_given_up"])
+        totals = output.Totals.of(app.counts)
+        totals.abandoned = max(totals.abandoned, left)
+        output.say(output.stopped_event(totals) if arguments.json or arguments.child else output.drained_line(totals))
+
+    def word() -> None:
+        if arguments.child:
+            output.say(json.dumps({"event": "ending"}))
+
+    def leave(code: int) -> None:
+        if arguments.shared is not None:
+            arguments.shared.over()
+        os._exit(code)
+
+    return LastLimit(app.world.clock, limits_ms, places=places, farewell=farewell, word=word, leave=leave)
+
+
+def _shared(descriptor: int) -> Notes:
+    from framework.services.call.notes import Notes
+
+    notes = Notes(descriptor)
+    os.close(descriptor)
+    return notes
 
 
 def _fork_server() -> ForkServer | None:
@@ -112,7 +174,10 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
     processors = quiet.processors(worker=number, in_dev=arguments.in_dev and not arguments.debug)
     setup.configure(settings, first=processors)
     consumers, elsewhere = options.chosen(arguments, settings)
-    app = App(settings, consumers, worker=number or 0, elsewhere=elsewhere, is_alone=not arguments.child)
+    app = App(
+        settings, consumers, worker=number or 0, elsewhere=elsewhere, is_alone=not arguments.child,
+        notes=arguments.shared,
+    )  # fmt: skip
     if app.is_alone:
         app.mounted = mounted(settings, settings.app.control)
     app.about["config"] = str(application.file.absolute()) if application.file is not None else ""
@@ -144,14 +209,14 @@ def _log_settings(application: options.AppOptions, app: App) -> None:
         )  # fmt: skip
 
 
-async def _consume(app: App, arguments: argparse.Namespace) -> ExitCode:
+async def _consume(app: App, arguments: argparse.Namespace, limit: LastLimit) -> ExitCode:
     if arguments.child:  # its parent has the broker, where one is embedded
-        return await _consume_there(app, arguments)
+        return await _consume_there(app, arguments, limit)
     async with embedded(app.settings.cluster, alone=True):
-        return await _consume_there(app, arguments)
+        return await _consume_there(app, arguments, limit)
 
 
-async def _consume_there(app: App, arguments: argparse.Namespace) -> ExitCode:
+async def _consume_there(app: App, arguments: argparse.Namespace, limit: LastLimit) -> ExitCode:
     from framework.net.task_tree import TaskTree
     from framework.net.wakeup import Wakeup
     from framework.runtime.reload import Reload
@@ -165,13 +230,20 @@ async def _consume_there(app: App, arguments: argparse.Namespace) -> ExitCode:
     if arguments.json:
         app.on_event = lines.put if number is None else lambda event: lines.put({**event, "worker": number})
     reload = Reload(app, lambda: controlled(options.loaded(arguments).settings, arguments), options.files(arguments))
+    if app.world.watchman is not None:
+        limit.begin(app.world.watchman, loop)
+
+    def drain() -> None:
+        limit.ask()  # here, and not on the loop, which a handler may hold
+        loop.call_soon_threadsafe(asked.ring)
+
     with draining(
-        lambda: loop.call_soon_threadsafe(asked.ring),
+        drain,
         reload=lambda: loop.call_soon_threadsafe(reload.ask),
         tell=teller(loop, app.snapshot),
     ):
         supervise(tree, "reload", reload.run, app.world.chance)
-        tree.start(_stop_when(asked, app, is_alone=not arguments.child), name="stop")
+        tree.start(_stop_when(asked, app, limit, is_alone=not arguments.child), name="stop")
         if arguments.until_idle:
             idle_ms = durations.to_ms(arguments.until_idle)
             tree.start(_once(lambda: app.idle_ms() >= idle_ms, asked.ring, IDLE_LOOK_SECONDS), name="idle")
@@ -187,7 +259,7 @@ async def _consume_there(app: App, arguments: argparse.Namespace) -> ExitCode:
         )
         if arguments.child:
             # Handlers that never end take its places: it is drained, and its parent starts another.
-            tree.start(_once(lambda: app.hanging, asked.ring, HANGING_LOOK_SECONDS), name="hanging")
+            tree.start(_once(lambda: app.stopping.hanging, asked.ring, HANGING_LOOK_SECONDS), name="hanging")
             if app.settings.workers.is_recycled:
                 tree.start(_watch_recycling(app), name="recycling")
             await _watch_parent(asked)
@@ -197,7 +269,7 @@ async def _consume_there(app: App, arguments: argparse.Namespace) -> ExitCode:
             await tree.close()
             lines.flush()
             output.say(output.stopped_event(app.counts) if is_json else output.drained_line(app.counts))
-    if arguments.child and app.hanging:
+    if arguments.child and app.stopping.hanging:
         return ExitCode.HUNG
     return ExitCode.ABANDONED if app.counts.abandoned or app.counts.unconfirmed else ExitCode.CLEAN
 
@@ -234,10 +306,11 @@ async def _watch_recycling(app: App) -> None:
     output.say(json.dumps({"event": "recycle", "reason": reason}))
 
 
-async def _stop_when(asked: Wakeup, app: App, *, is_alone: bool) -> None:
+async def _stop_when(asked: Wakeup, app: App, limit: LastLimit, *, is_alone: bool) -> None:
     from framework.cli.shown import waiting
 
     await asked.wait()
+    limit.ask()
     word = waiting.say_soon(asyncio.get_running_loop()) if is_alone else None
     try:
         await app.stop()
@@ -284,6 +357,7 @@ def _supervised(arguments: argparse.Namespace, fork_server: ForkServer | None) -
         workers=arguments.workers,
         fork_server=fork_server,
         length_ms=durations.to_ms(arguments.length) if arguments.length else None,
+        limits_ms=options.stop_limits(arguments),
         may_end=bool(arguments.until_idle),
         files=watched_files(arguments) if arguments.reload else None,
         on_line=output.say,

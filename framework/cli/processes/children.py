@@ -2,7 +2,9 @@
 
 Children have a session of their own, so that Ctrl-C reaches the parent alone and everything ends in one order. Each one
 holds the reading end of a pipe from us: when we are gone, however that went, it drains and ends. What they tell us
-comes by a second pipe. Their stdout is ours, and nothing that a handler prints is taken for what a child tells.
+comes by a second pipe. Their stdout is ours, and nothing that a handler prints is taken for what a child tells. What
+they are handling stands in memory that we share. The end of a child is the end of its process: what a handler has left
+behind may hold its pipes for ever.
 `supervise.py` decides when and why children are started.
 """
 
@@ -18,14 +20,23 @@ from contextlib import suppress
 
 import structlog
 
+from framework.cli.exit_codes import ExitCode
 from framework.cli.output import Event, Totals, event_in, totals_in
+from framework.cli.processes.exits import ExitTally
 from framework.cli.processes.fork_server import ForkedWorker, ForkServer
 from framework.net.task_tree import TaskTree
+from framework.services.call.notes import Note, Notes, shared_memory
 
 log = structlog.get_logger()
 
 LINE_BYTES_MAX = 1 << 20
 KILLED_SECONDS = 2.0
+LOOK_SECONDS = 0.5
+"""How often one that says nothing is looked at: it may have ended with its pipes held."""
+ENDED_LOOK_SECONDS = 0.02
+SILENT_SECONDS = 5.0
+"""Behind the drain a child says several times a second that it is still ending; one that does not stands still."""
+SHOWN_MAX = 5
 TOLD = frozenset({"configured", "ready", "recycle"})
 """Events about the process itself; the others are about messages."""
 
@@ -33,16 +44,28 @@ TOLD = frozenset({"configured", "ready", "recycle"})
 class Child:
     """One process. `code` is None while it runs."""
 
-    def __init__(self, process: Process | ForkedWorker, lines: asyncio.StreamReader, worker: int = 0) -> None:
-        self._process, self._lines = process, lines
+    def __init__(
+        self,
+        process: Process | ForkedWorker,
+        lines: asyncio.StreamReader,
+        worker: int = 0,
+        notes: Notes | None = None,
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`close` is called when it has ended."""
+        self._process, self._lines, self._notes, self._close = process, lines, notes, close
         self.worker = worker
         """Its number among its siblings; its successor gets the same."""
         self.code: int | None = None
         self.ran_seconds = 0.0
         """How long it ran, once it has ended."""
         self.is_ready = False
-        self.is_asked = False
-        """Whether it was asked to end."""
+        self.is_asked = self.is_killed = False
+        """Whether it was asked to end; and made to."""
+        self._asked_at = self._word_at = 0.0
+        """When that was; when it said that it is still ending."""
+        self.culprits: list[Note] = []
+        """What it was handling when it ended, though nobody had asked it to."""
         self.recycle_reason: str | None = None
         """Why it should be replaced, as it says itself."""
         self.is_seen = False
@@ -63,7 +86,31 @@ class Child:
 
     def ask_to_end(self) -> None:
         self.is_asked = True
+        self._asked_at = asyncio.get_running_loop().time()
         self._signal(signal.SIGTERM)
+
+    def is_ending(self) -> None:
+        """It says so itself."""
+        self._word_at = asyncio.get_running_loop().time()
+
+    def is_late(self, now: float, drain_ms: int, most_ms: int) -> bool:
+        """Whether it has had the time that an end may take, or stands still behind its drain. One that is still coming
+        up has not heard of its end yet.
+        """
+        if not self.is_asked or self.is_killed or self.code is not None:
+            return False
+        silent = now - max(self._asked_at + drain_ms / 1000, self._word_at)
+        is_still = self.is_ready and silent > SILENT_SECONDS
+        return is_still or now - self._asked_at > most_ms / 1000 + SILENT_SECONDS
+
+    @property
+    def in_hand(self) -> list[Note]:
+        return [] if self._notes is None else self._notes.in_hand()
+
+    def accuse(self, exits: ExitTally) -> None:
+        """Tell it which messages have ended processes."""
+        if self._notes is not None and self.code is None:
+            self._notes.accuse(exits.ends)
 
     def ask_to_reload(self) -> None:
         """One that is still coming up reads the settings in a moment anyway, and would die of the signal."""
@@ -76,6 +123,7 @@ class Child:
             self._signal(signal.SIGUSR1)
 
     def kill(self) -> None:
+        self.is_killed = True
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -91,21 +139,43 @@ class Child:
         began = loop.time()
         while True:
             try:
-                line = await self._lines.readline()
+                async with asyncio.timeout(LOOK_SECONDS):
+                    line = await self._lines.readline()
+            except TimeoutError:
+                if self._process.returncode is not None or self._is_gone:
+                    break  # what it has said is read, and what holds the pipe has nothing to say
+                continue
             except ValueError:
                 continue  # a line longer than the limit, such as of a giant key: the stream has dropped it
             if not line:
                 break
             on_line(self, line.decode(errors="replace").rstrip("\n"))
-        code = await self._process.wait()
+        # Not `wait`: where a grandchild holds its stdin, asyncio's would wait for that, too.
+        until = loop.time() + KILLED_SECONDS
+        while (code := self._process.returncode) is None:
+            if self._is_gone and loop.time() > until:
+                code = int(ExitCode.FAILED)  # who could say how it ended has been stopped
+                break
+            await asyncio.sleep(ENDED_LOOK_SECONDS)
         self.ran_seconds = loop.time() - began
+        if self._notes is not None and not (self.is_asked or self.is_killed or self._notes.is_over):
+            self.culprits = self._notes.in_hand()
+        if self.is_killed and self.is_asked:
+            code = ExitCode.ABANDONED if self.is_ready else ExitCode.CLEAN
+        self._close()
         self.code = code
+
+    @property
+    def _is_gone(self) -> bool:
+        """Whether there is no such process, whatever is known of its end."""
+        return isinstance(self._process, ForkedWorker) and not self._process.is_alive
 
     async def gone(self) -> None:
         """Wait until it is, after `kill`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(KILLED_SECONDS):
-                await self._process.wait()
+                while self._process.returncode is None and not self._is_gone:  # noqa: ASYNC110 - it has no bell
+                    await asyncio.sleep(ENDED_LOOK_SECONDS)
 
     def __repr__(self) -> str:
         return f"<Child {self._process.pid} {'runs' if self.code is None else f'ended with {self.code}'}>"
@@ -126,6 +196,7 @@ class Children:
     ) -> None:
         """`numbered`: there are several, so each says which one it is."""
         self.totals = Totals()
+        self.exits = ExitTally()
         self.all: list[Child] = []
         self._options, self._numbered, self._fork_server = options, numbered, fork_server
         self._on_line, self._on_told, self._changed = on_line, on_told, changed
@@ -153,23 +224,34 @@ class Children:
         reading, writing = os.pipe()
         options = self._options + (["--child-number", str(worker)] if self._numbered or worker else [])
         lines = asyncio.StreamReader(limit=LINE_BYTES_MAX)
-        await asyncio.get_running_loop().connect_read_pipe(
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(lines), os.fdopen(reading, "rb", 0)
         )
+        shared = shared_memory()
         try:
-            process = await self._forked(options, writing) or await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "framework", "run", *options, "--tells", str(writing),
-                stdin=PIPE, pass_fds=(writing,), start_new_session=True,
+            notes = Notes(shared)
+            notes.accuse(self.exits.ends)
+            process = await self._forked(options, writing, shared) or await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "framework", "run", *options, "--tells", str(writing), "--notes", str(shared),
+                stdin=PIPE, pass_fds=(writing, shared), start_new_session=True,
             )  # fmt: skip
         finally:
             os.close(writing)  # then the end of the child is the end of its lines
-        return Child(process, lines, worker)
+            os.close(shared)
 
-    async def _forked(self, options: list[str], tells: int) -> ForkedWorker | None:
+        def close() -> None:
+            transport.close()
+            notes.close()
+            if isinstance(process, ForkedWorker):
+                process.close()
+
+        return Child(process, lines, worker, notes, close)
+
+    async def _forked(self, options: list[str], tells: int, shared: int) -> ForkedWorker | None:
         if self._fork_server is None:
             return None
         try:
-            return await self._fork_server.start(options, tells)
+            return await self._fork_server.start(options, tells, shared)
         except ConnectionError as error:
             log.warning("workers start slowly", reason=str(error))
             self._fork_server = None
@@ -178,6 +260,10 @@ class Children:
     async def _follow(self, child: Child) -> None:
         try:
             await child.follow(self._line)
+            if child.culprits:
+                self.exits.ended(child.culprits)
+                for each in self.running:
+                    each.accuse(self.exits)
         finally:
             self._changed()
 
@@ -189,6 +275,9 @@ class Children:
         event = event_in(line)
         if event is not None and event["event"] == "mistake":
             self._failed(child, str(event["text"]))
+            return
+        if event is not None and event["event"] == "ending":
+            child.is_ending()
             return
         if event is not None and event["event"] in TOLD:
             child.is_ready = child.is_ready or event["event"] != "configured"
@@ -234,6 +323,20 @@ class Children:
     def kill(self) -> None:
         for child in self.running:
             child.kill()
+
+    def kill_late(self, now: float, drain_ms: int, most_ms: int) -> None:
+        """Those that were asked to end and do not."""
+        for child in self.running:
+            if child.is_late(now, drain_ms, most_ms):
+                in_hand = child.in_hand
+                log.error(
+                    "worker killed",
+                    worker=child.worker, process=child.number, running=len(in_hand),
+                    handlers=[f"{each.group} {each.message_id} {each.place}" for each in in_hand[:SHOWN_MAX]],
+                    reason="its time to end is over: it was stopped, or code holds its interpreter",
+                )  # fmt: skip
+                self.totals.abandoned += len(in_hand)
+                child.kill()
 
     def forget(self) -> None:
         """Leave out those that have ended; their counts stay."""

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 
 from framework.cli import entry
 from framework.cli.exit_codes import ExitCode
@@ -28,6 +29,7 @@ from framework.runtime.logs import streams
 
 PRELOADED = (
     "asyncio",
+    "framework.cli.processes.last_limit",
     "framework.cli.shown.waiting",
     "framework.runtime.app",
     "framework.runtime.logs.places",
@@ -40,7 +42,9 @@ PRELOADED = (
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Who sends them to all processes means the workers; the server ends when its parent does."""
 MESSAGE_BYTES = 1 << 16
-DESCRIPTORS = 2
+DESCRIPTORS = 3
+START_SECONDS = 30.0
+"""For a fork, on a busy machine."""
 
 
 class ForkedWorker:
@@ -52,17 +56,19 @@ class ForkedWorker:
 
     @property
     def returncode(self) -> int | None:
-        """None, too, where its end can't be learned any more: then it may still be there."""
-        return self._ended.result() if self._ended.done() else None
+        """Where how it ended can't be learned any more, its process is looked for: one that is gone has failed."""
+        if not self._ended.done():
+            return None
+        code = self._ended.result()
+        return (None if self.is_alive else int(ExitCode.FAILED)) if code is None else code
+
+    @property
+    def is_alive(self) -> bool:
+        return _is_alive(self.pid)
 
     def tell(self, line: bytes) -> None:
         with suppress(BrokenPipeError):  # it has ended, which is heard otherwise
             os.write(self._stdin, line)
-
-    async def wait(self) -> int:
-        code = await asyncio.shield(self._ended)
-        self.close()
-        return int(ExitCode.FAILED) if code is None else code
 
     def close(self) -> None:
         if self._stdin >= 0:
@@ -97,8 +103,8 @@ class ForkServer:
 
         raise SystemExit(run(_served(its)))
 
-    async def start(self, options: Sequence[str], tells: int) -> ForkedWorker:
-        """A worker that runs with these options, and tells its parent by this descriptor."""
+    async def start(self, options: Sequence[str], tells: int, shared: int) -> ForkedWorker:
+        """A worker that runs with these options, tells its parent by this descriptor, and shares memory with it."""
         loop = asyncio.get_running_loop()
         if not self._is_heard:
             self._is_heard = True
@@ -107,24 +113,30 @@ class ForkServer:
         try:
             number: asyncio.Future[int] = loop.create_future()
             self._asked.append(number)
-            socket.send_fds(self._connection, [json.dumps(list(options)).encode()], [reading, tells])
+            socket.send_fds(self._connection, [json.dumps(list(options)).encode()], [reading, tells, shared])
         except OSError:
             self._lost()
         finally:
             os.close(reading)
         try:
-            pid = await number
+            async with asyncio.timeout(START_SECONDS):
+                pid = await number
+        except TimeoutError:  # somebody has stopped it
+            os.close(writing)
+            self._lost()
+            raise ConnectionResetError("the process that forks workers does not answer") from None
         except BaseException:
             os.close(writing)
             raise
         return ForkedWorker(pid, writing, self._running[pid])
 
     def close(self) -> None:
-        """It ends when its connection does; its workers are asked to end otherwise."""
+        """End it, also where somebody has stopped it; its workers are asked to end otherwise."""
         if self._is_heard and not self.is_gone:
             asyncio.get_running_loop().remove_reader(self._connection)
         self._connection.close()
-        with suppress(ChildProcessError):
+        with suppress(ProcessLookupError, ChildProcessError):
+            os.kill(self._number, signal.SIGKILL)
             os.waitpid(self._number, 0)
 
     def _hear(self) -> None:
@@ -158,6 +170,15 @@ class ForkServer:
         for ended in self._running.values():
             ended.set_result(None)
         self._running.clear()
+
+
+def _is_alive(number: int) -> bool:
+    """Whether the process runs; one that has ended and that nobody has waited for does not."""
+    try:
+        state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
 
 
 def _import_all() -> None:
@@ -220,13 +241,13 @@ def _tell_ends(connection: socket.socket) -> None:
             connection.send(json.dumps([number, os.waitstatus_to_exitcode(status)]).encode())
 
 
-def _as_started(options: list[str], stdin: int, tells: int) -> list[str]:
+def _as_started(options: list[str], stdin: int, tells: int, shared: int) -> list[str]:
     """Make this process what a new interpreter would be; answers its arguments."""
     os.setsid()
     os.dup2(stdin, 0)
     os.close(stdin)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - it is this process's own, until its end
-    arguments = ["run", *options, "--tells", str(tells)]
+    arguments = ["run", *options, "--tells", str(tells), "--notes", str(shared)]
     sys.argv[1:] = arguments
     entry.note_signals(arguments)
     return arguments

@@ -17,7 +17,7 @@ import structlog
 from framework.cli.exit_codes import ExitCode, of_all
 from framework.cli.live.sockets import WorkersControl
 from framework.cli.output import Event, Totals, is_unheard
-from framework.cli.processes.children import Child, Children
+from framework.cli.processes.children import SHOWN_MAX, Child, Children
 from framework.core.limits import TURNS_MS
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
@@ -59,6 +59,8 @@ class Plan:
     """Where it listens for commands that ask what runs, or change it."""
     workers: int
     length_ms: int | None
+    limits_ms: Callable[[], tuple[int, int]]
+    """The drain, and all that the end of a child may take, as the settings say then."""
     files: Callable[[], Stamp] | None
     """The state of the files whose change means a restart; None for no restarts."""
     on_line: Callable[[str], None]
@@ -72,6 +74,8 @@ class Plan:
     """Whether it ends when nobody reads its lines any more, which are what it is run for."""
     fork_server: ForkServer | None = None
     """What children are forked by; None: each is a new interpreter."""
+    survives: bool = False
+    """Whether it waits for a changed file also where the very first start fails."""
     may_end: bool = False
     """Whether children end by themselves when they have done all there is (--until-idle): none is replaced then."""
 
@@ -168,23 +172,26 @@ def _told(plan: Plan, children: Children, state: _State, event: Event, now: floa
 
 async def _until_the_end(plan: Plan, children: Children, state: _State, bell: Wakeup, tree: TaskTree) -> int:
     while True:
-        await bell.wait()
+        await _rung(plan, children, bell)
         if state.is_asked:
-            await _end(children, bell, is_last=True)
+            await _end(plan, children, bell, is_last=True)
             return _verdict(children, state)
         if state.changed:
             await _restart(plan, children, state, bell)
             continue
         for child in children.newly_ended():
             assert child.code is not None
+            if child.culprits:
+                _restart_one(plan, children, state, tree, child)
+                continue
             if child.recycle_reason is not None and child.code in {ExitCode.CLEAN, ExitCode.ABANDONED}:
                 state.coming = await children.start()
                 continue
             if child.code in _FINAL and plan.files is None:
-                await _end(children, bell)
+                await _end(plan, children, bell)
                 return of_all([child.code])
             if child.code in _FINAL or (child.code == ExitCode.FAILED and plan.files is not None):
-                if not state.was_ready:
+                if not state.was_ready and (plan.may_end or not plan.survives):
                     return of_all([child.code])  # the very first start: the user is still there to read it
                 reason = "the next start waits for a changed file"
                 log.warning("child failed", **_who(plan, child), code=child.code, reason=reason)
@@ -192,22 +199,42 @@ async def _until_the_end(plan: Plan, children: Children, state: _State, bell: Wa
             elif plan.may_end and child.code in {ExitCode.CLEAN, ExitCode.ABANDONED}:
                 state.codes.append(child.code)
             else:
-                after = state.pause(child.ran_seconds)
-                log.error(
-                    "child restarted",
-                    **_who(plan, child), code=child.code, after_ms=round(after * 1000), reason=_why(child.code),
-                )  # fmt: skip
-                tree.start(_start_later(plan, children, state, after), name="restart")
+                _restart_one(plan, children, state, tree, child)
         _replace_one(children, state)
         if not children.running and len(state.codes) >= plan.workers and not state.is_waiting:
             return _verdict(children, state)
+
+
+def _restart_one(plan: Plan, children: Children, state: _State, tree: TaskTree, child: Child) -> None:
+    assert child.code is not None
+    after = state.pause(child.ran_seconds)
+    in_hand = [f"{each.group} {each.message_id} {each.place}" for each in child.culprits[:SHOWN_MAX]]
+    log.error(
+        "child restarted",
+        **_who(plan, child), code=child.code, after_ms=round(after * 1000),
+        **({"handlers": in_hand} if in_hand else {}), reason=_why(child),
+    )  # fmt: skip
+    tree.start(_start_later(plan, children, state, after), name="restart")
+
+
+async def _rung(plan: Plan, children: Children, bell: Wakeup) -> None:
+    """Wait for the bell; while children are ending, look after them."""
+    loop = asyncio.get_running_loop()
+    while True:
+        is_ending = any(child.is_asked for child in children.running)
+        if await bell.wait(loop.time() + LOOK_SECONDS if is_ending else None):
+            return
+        children.kill_late(loop.time(), *plan.limits_ms())
 
 
 def _who(plan: Plan, child: Child) -> dict[str, int]:
     return {"worker": child.worker} if plan.workers > 1 else {}
 
 
-def _why(code: int) -> str:
+def _why(child: Child) -> str:
+    code = child.code
+    if child.culprits:
+        return "a handler ended it" if child.culprits[0].is_certain else "it ended while handlers ran"
     if code == ExitCode.HUNG:
         return "its handlers hang"
     # Somebody's signal to it alone, most likely: we have asked nothing of it.
@@ -241,7 +268,7 @@ def _replace_one(children: Children, state: _State) -> None:
             return
 
 
-async def _end(children: Children, bell: Wakeup, *, is_last: bool = False) -> None:
+async def _end(plan: Plan, children: Children, bell: Wakeup, *, is_last: bool = False) -> None:
     loop = asyncio.get_running_loop()
     turn = min(TURN_SECONDS, TURNS_SECONDS_MAX / max(len(children.running), 1))
     while children.running:
@@ -250,7 +277,7 @@ async def _end(children: Children, bell: Wakeup, *, is_last: bool = False) -> No
             if is_last:
                 log.info("handlers awaited", processes=len(children.running), reason="a second signal exits at once")
                 is_last = False
-            await bell.wait()
+            await _rung(plan, children, bell)
             continue
         child.ask_to_end()
         until = loop.time() + turn
@@ -261,7 +288,7 @@ async def _end(children: Children, bell: Wakeup, *, is_last: bool = False) -> No
 async def _restart(plan: Plan, children: Children, state: _State, bell: Wakeup) -> None:
     log.info("files changed", files=state.changed[:FILES_SHOWN])
     state.changed, state.facts, state.is_waiting = [], None, False
-    await _end(children, bell)
+    await _end(plan, children, bell)
     children.forget()
     state.codes.clear()
     if not state.is_asked:

@@ -27,6 +27,7 @@ from framework.runtime.group.plan import GroupPlan, Handling, Keeping
 from framework.runtime.reports import Reports
 from framework.services.call.batch_calls import batching_for, one_of
 from framework.services.call.deliver import DeliveryHooks, Rules, call_for, is_awaited
+from framework.services.call.exits import ExitGuard
 from framework.services.call.once import Once
 from framework.services.call.publishing import Means
 from framework.services.call.resources import AnyResource
@@ -228,7 +229,15 @@ def _handling(
     is_alone = observer is None and trace is None
     hooks = DeliveryHooks(before, after, calls.around, calls if is_alone else None)
     batching = batching_for(spec, hooks, clock, rules, means) if spec.batch else None
+    guard = None
+    if means.exits is not None:
+        guard = ExitGuard(means.exits, spec.group, spec.place, chosen.exits, max_retries_of(chosen, spec))
+        if batching is not None:
+            many = guard.many(batching.call, is_async=batching.is_async, is_orderly=spec.orderly)
+            batching = replace(batching, call=many)
     call = call_for(spec, hooks, clock, rules, means, once) if batching is None else one_of(batching)
+    if guard is not None and batching is None:
+        call = guard.call(call, is_async=is_awaited(spec))
     by_hand = spec.commit == "manual"
     return Handling(
         call,

@@ -9,14 +9,11 @@ import asyncio
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from pathlib import PurePath
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
-from framework.net.task_tree import running_tasks
+from framework.net.task_tree import FRAMES_MAX, PLACE_MAX, awaited, line_of, running_tasks
 
-FRAMES_MAX = 40
-PLACE_MAX = 6
 TASKS_MAX = 300
 # Enough for every task and thread above at a usual depth; the answer's frame may have 16 MiB.
 TEXT_MAX = 512 * 1024
@@ -48,21 +45,9 @@ def _tasks() -> Iterator[list[str]]:
     tasks = running_tasks()
     for number, task in enumerate(tasks[:TASKS_MAX]):
         state = "RUNNABLE" if task is asyncio.current_task() else "WAITING"
-        yield _paragraph(task.get_name(), f"TASK: {number} STATE: {state}", list(_awaited(task.get_coro())))
+        yield _paragraph(task.get_name(), f"TASK: {number} STATE: {state}", list(awaited(task.get_coro())))
     if len(tasks) > TASKS_MAX:
         yield [f"... and {len(tasks) - TASKS_MAX} more tasks"]
-
-
-def _awaited(coro: Any) -> Iterator[str]:
-    """From the task's own coroutine inwards, along what each one awaits."""
-    for _ in range(FRAMES_MAX):
-        frame = getattr(coro, "cr_frame", None) or getattr(coro, "gi_frame", None)
-        if frame is None:
-            if coro is not None:
-                yield f"awaits {type(coro).__name__}"
-            return
-        yield _line(frame.f_code, frame.f_lineno)
-        coro = getattr(coro, "cr_await", None) or getattr(coro, "gi_yieldfrom", None)
 
 
 def place_of(worker: Any) -> str:
@@ -73,7 +58,7 @@ def place_of(worker: Any) -> str:
 def frames_of(worker: Any) -> list[str]:
     """The same a line a frame, the innermost first."""
     if isinstance(worker, asyncio.Task):
-        return list(_awaited(worker.get_coro()))[::-1]
+        return list(awaited(worker.get_coro()))[::-1]
     return list(_frames(sys._current_frames().get(worker)))  # noqa: SLF001 - as below
 
 
@@ -81,7 +66,7 @@ def _frames(frame: FrameType | None) -> Iterator[str]:
     for _ in range(FRAMES_MAX):
         if frame is None:
             return
-        yield _line(frame.f_code, frame.f_lineno)
+        yield line_of(frame.f_code, frame.f_lineno)
         frame = frame.f_back
 
 
@@ -99,9 +84,3 @@ def _paragraph(name: str, title: str, lines: list[str]) -> list[str]:
     # A task's innermost frame first, as Java's readers expect; threads come in that order.
     ordered = reversed(lines) if title.startswith("TASK") else lines
     return [f"{left}{title}", *(f"{left}{line}" for line in ordered)]
-
-
-def _line(code: CodeType, number: int | None) -> str:
-    """The file by its last two parts: where a machine keeps its packages is nobody's business."""
-    place = "/".join(PurePath(code.co_filename).parts[-2:])
-    return f"{code.co_qualname}({place}:{number or 0})"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from framework.client.producing.bodies import coded
 from framework.errors import ConfigurationError, FrameworkError, shorten
@@ -18,6 +18,9 @@ from framework.model.message import Message
 from framework.model.outcome import OUTCOMES, Ack, RetryLater
 from framework.services.call.replying import Reply
 from framework.services.call.resources import Values
+
+if TYPE_CHECKING:
+    from framework.services.call.exits import ExitWatch
 
 Send = Callable[[Message], Awaitable[object]]
 Encode = Callable[[object], bytes]
@@ -46,6 +49,8 @@ class Means:
     send: Send = _nowhere
     in_thread: InThread = _here
     reply: Reply = _nobody
+    exits: ExitWatch | None = None
+    """Where a parent counts which messages end processes."""
 
 
 async def published(

@@ -15,6 +15,8 @@ from framework_spark.mistakes import SparkMisused
 from framework_spark.options import sink_options
 from framework_spark.outgoing import quiet_logs
 
+END_SECONDS = 15.0
+
 
 class Answering:
     """Answers on a thread of its own until it is closed: `Answering(nameServers="...")`, with the sink's options."""
@@ -31,10 +33,10 @@ class Answering:
         self._thread.start()
 
     def close(self) -> None:
-        """Answer no more; returns when the connections are closed."""
+        """Answer no more; returns when the connections are closed, or had time enough: the thread keeps no process."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._end.set)
-            self._thread.join()
+            self._thread.join(END_SECONDS)
 
     def __enter__(self) -> Self:
         return self

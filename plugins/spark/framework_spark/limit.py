@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+END_SECONDS = 5.0
 AGAIN_S = 1.0  # a function may go on after a job that was cancelled, and start the next one
 
 
@@ -54,7 +55,7 @@ def limited(session: Any, limit_ms: int | None, name: str) -> Iterator[None]:
         raise
     finally:
         over.set()
-        thread.join()
+        thread.join(END_SECONDS)  # it may be waiting for a session that died
         with suppress(Exception):
             forget()
 

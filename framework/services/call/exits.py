@@ -1,0 +1,193 @@
+"""Exits: a message whose handler ends its process again and again fails like any other, and does not end all processes.
+
+Around a call stands a note of its message, which outlives the process (`notes.py`). The parent counts the ends, and
+has those messages accused that were in hand. One that was so twice runs alone, so that the third end names one message.
+It knows no process and decides nothing about retries: what it answers is a failure, and the group's limit holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from framework.core.results import Result
+from framework.model.message import Message
+from framework.model.outcome import RetryLater
+from framework.services.call.batch_calls import Many, Results
+from framework.services.call.notes import ENDS_MAX, EndsSoFar, Notes, key_of
+from framework.services.call.notes import whose as whose_of
+from framework.services.call.run_once import ENDS
+
+ALONE_FROM = 2
+HEARD_SECONDS = 1.0
+"""Another process may have ended by it this very moment, and the parent is about to say so."""
+RETRIED = "retry"
+
+
+@dataclass(slots=True)
+class ExitWatch:
+    """One per application."""
+
+    notes: Notes
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    thread_turn: threading.Lock = field(default_factory=threading.Lock)
+    """Accused messages run one after the other."""
+
+
+class ExitGuard:
+    """Of one handler: what its calls are noted as, and what becomes of accused messages."""
+
+    def __init__(self, exits: ExitWatch, group: str, place: str, policy: str, max_retries: int) -> None:
+        self._exits, self._notes, self._group = exits, exits.notes, group
+        self._whose = whose_of(group, place)
+        self._last = max_retries if policy == RETRIED else None
+        """Behind this attempt it is run all the same, where the policy says so."""
+
+    def call(self, inner: Callable[[Message], Any], *, is_async: bool) -> Callable[[Message], Any]:
+        """The call of a handler that is given one message."""
+        notes, whose = self._notes, self._whose
+
+        async def awaited(message: Message) -> object:
+            if notes.accused and (ends := self._ends(message)) is not None:
+                return await self._alone(message, ends, noted)
+            return await noted(message)
+
+        async def noted(message: Message) -> object:
+            at = notes.begin(whose, message.message_id, message.attempt)
+            try:
+                result: object = await inner(message)
+            except ENDS:
+                notes.ends_all(at)
+                raise
+            except BaseException:
+                notes.end(at)
+                raise
+            notes.end(at)
+            return result
+
+        def at_once(message: Message) -> object:
+            if notes.accused and (ends := self._ends(message)) is not None:
+                return self._alone_at_once(message, ends, noted_at_once)
+            return noted_at_once(message)
+
+        def noted_at_once(message: Message) -> object:
+            at = notes.begin(whose, message.message_id, message.attempt)
+            try:
+                result = inner(message)
+            except ENDS:
+                notes.ends_all(at)
+                raise
+            except BaseException:
+                notes.end(at)
+                raise
+            notes.end(at)
+            return result
+
+        return awaited if is_async else at_once
+
+    def many(self, inner: Many, *, is_async: bool, is_orderly: bool) -> Many:
+        """The call of a handler of batches: accused messages are batches of their own."""
+
+        async def noted(messages: Sequence[Message]) -> Results:
+            with self._in_hand(messages):
+                results: Results = await inner(messages)
+            return results
+
+        def noted_at_once(messages: Sequence[Message]) -> Results:
+            with self._in_hand(messages):
+                results: Results = inner(messages)
+            return results
+
+        async def awaited(messages: Sequence[Message]) -> Results:
+            if not self._notes.accused:
+                return await noted(messages)
+            found: list[object] = []
+            for part, ends in self._parts(messages):
+                results = await (noted(part) if ends is None else self._alone(part[0], ends, lambda one: noted([one])))
+                if _is_last(found, results, len(part), is_orderly=is_orderly):
+                    break
+            return found
+
+        def at_once(messages: Sequence[Message]) -> Results:
+            if not self._notes.accused:
+                return noted_at_once(messages)
+            found: list[object] = []
+            for part, ends in self._parts(messages):
+                if ends is None:
+                    results = noted_at_once(part)
+                else:
+                    results = self._alone_at_once(part[0], ends, lambda one: noted_at_once([one]))
+                if _is_last(found, results, len(part), is_orderly=is_orderly):
+                    break
+            return found
+
+        return awaited if is_async else at_once
+
+    @contextmanager
+    def _in_hand(self, messages: Sequence[Message]) -> Iterator[None]:
+        notes = self._notes
+        places = [notes.begin(self._whose, each.message_id, each.attempt) for each in messages]
+        has_ended_all = False
+        try:
+            yield
+        except ENDS:
+            has_ended_all = True
+            raise
+        finally:
+            for at in places:
+                if not has_ended_all:
+                    notes.end(at)
+                elif len(places) == 1:
+                    notes.ends_all(at)
+
+    # Accused messages
+
+    def _ends(self, message: Message) -> EndsSoFar | None:
+        """Of a message that is to be kept apart."""
+        ends = self._notes.accused.get(key_of(self._group, message.message_id))
+        return ends if ends is not None and ends.times >= ALONE_FROM else None
+
+    def _parts(self, messages: Sequence[Message]) -> Iterator[tuple[list[Message], EndsSoFar | None]]:
+        plain: list[Message] = []
+        for message in messages:
+            if (ends := self._ends(message)) is None:
+                plain.append(message)
+                continue
+            if plain:
+                yield plain, None
+                plain = []
+            yield [message], ends
+        if plain:
+            yield plain, None
+
+    def _failed(self, message: Message) -> Result | None:
+        """Without being run: it has had this attempt."""
+        ends = self._notes.accused.get(key_of(self._group, message.message_id), EndsSoFar(0, 0))
+        is_kept = self._last is not None and message.attempt > self._last
+        if ends.times < ENDS_MAX or message.attempt > ends.attempt or is_kept:
+            return None
+        reason = f"{ends.times} processes ended while its handler ran"
+        return Result(RetryLater(reason=reason), "exception", error_type="ProcessEnded")
+
+    async def _alone(self, message: Message, ends: EndsSoFar, run: Callable[[Message], Any]) -> Any:
+        async with self._exits.turn:
+            if ends.times >= ENDS_MAX:
+                await asyncio.sleep(HEARD_SECONDS)
+            return self._failed(message) or await run(message)
+
+    def _alone_at_once(self, message: Message, ends: EndsSoFar, run: Callable[[Message], Any]) -> Any:
+        with self._exits.thread_turn:
+            if ends.times >= ENDS_MAX:
+                threading.Event().wait(HEARD_SECONDS)
+            return self._failed(message) or run(message)
+
+
+def _is_last(found: list[object], results: Any, count: int, *, is_orderly: bool) -> bool:
+    """Add the results of a part; whether nothing behind it may be run, for what failed comes again before that."""
+    each = [results] if isinstance(results, Result) else results
+    found += [None] * count if each is None else each
+    return is_orderly and (each is not None and any(result is not None for result in each))

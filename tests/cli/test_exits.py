@@ -1,0 +1,141 @@
+"""A message whose handler ends its process: it fails after three times, and what is behind it is handled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from framework.cli.processes.exits import REMEMBERED, ExitTally
+from framework.services.call.notes import EndsSoFar, Note
+from tests.cli.processes import Errors, command
+from tests.cli.test_workers import box, send
+
+__all__ = ["box"]
+
+SHOP = """
+import ctypes
+import os
+import sys
+
+from framework import Message, consumer
+
+ENDS = {
+    "exit": sys.exit,
+    "configuration": lambda: sys.exit(78),
+    "at once": lambda: os._exit(0),
+    "kernel": lambda: os.kill(os.getpid(), 9),
+    "segfault": lambda: ctypes.string_at(0),
+}
+"""
+HANDLERS = {
+    "async": """
+@consumer("orders", "billing")
+async def bill(order: Message) -> None:
+    body = order.body.decode()
+    print(f"began {body} {order.attempt} {os.getpid()}", flush=True)
+    ENDS.get(body, bool)()
+""",
+    "plain": """
+@consumer("orders", "billing")
+def bill(order: Message) -> None:
+    body = order.body.decode()
+    print(f"began {body} {order.attempt} {os.getpid()}", flush=True)
+    ENDS.get(body, bool)()
+""",
+    "batch": """
+@consumer("orders", "billing", batch=8)
+async def bill(orders: list[Message]) -> None:
+    for order in orders:
+        body = order.body.decode()
+        print(f"began {body} {order.attempt} {os.getpid()}", flush=True)
+        ENDS.get(body, bool)()
+""",
+    "orderly": """
+@consumer("orders", "billing", orderly=True)
+async def bill(order: Message) -> None:
+    body = order.body.decode()
+    print(f"began {body} {order.attempt} {os.getpid()}", flush=True)
+    ENDS.get(body, bool)()
+""",
+}
+SETTINGS = "app: {handlers: [shop]}\nconsumers: {billing: {start: first, max_retries: 0}}\n"
+LATER = [f"later{number}" for number in range(10)]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    (tmp_path / "framework-app.yaml").write_text(SETTINGS)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("handler", "how"),
+    [
+        ("async", "exit"), ("async", "configuration"), ("async", "at once"), ("async", "kernel"), ("async", "segfault"),
+        ("plain", "exit"), ("plain", "kernel"), ("batch", "exit"), ("batch", "kernel"),
+        pytest.param("orderly", "exit", marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_what_is_behind_it_is_handled_and_it_becomes_a_dead_letter(
+    handler: str, how: str, shop: Path, box: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """All in one queue. None of the others is sent to the dead letters with it, though they were in hand as well.
+
+    In order each end costs a minute: the broker keeps the lock of a process that is gone for so long.
+    """
+    (shop / "shop.py").write_text(SHOP + HANDLERS[handler])
+    errors = Errors(capfd)
+    send(box, "first")  # so that there is a topic
+    send(box, LATER[0], how, *LATER[1:], queue=0)
+    with command("run", "--name-server", box, "--workers", "2", folder=shop) as running:
+        begun: list[str] = []
+        while {f"began {each}" for each in LATER} - {" ".join(line.split()[:2]) for line in begun}:
+            begun.append(running.until("began "))
+        errors.until(running, "dead-lettered")
+        assert 0 == running.end()
+
+    begun += [line for line in running.lines if line.startswith("began ") and line not in begun]
+    assert 3 == sum(line.startswith(f"began {how} 1 ") for line in begun)
+    assert running.lines[-1].split()[3] == "dead=1"
+    assert 3 == errors.read().count("child restarted")
+
+
+def test_with_retries_left_its_attempt_is_raised(shop: Path, box: str, capfd: pytest.CaptureFixture[str]) -> None:
+    (shop / "shop.py").write_text(SHOP + HANDLERS["async"])
+    errors = Errors(capfd)
+    send(box, "exit", *LATER)
+    more = ("--set", "consumers.billing.max_retries=1")
+    with command("run", "--name-server", box, "--workers", "2", *more, folder=shop) as running:
+        running.until("began exit 2 ")
+        errors.until(running, "message ends processes", 2)
+        errors.until(running, "child restarted", 4)
+        errors.until(running, "dead-lettered")
+        assert 0 == running.end()
+    assert 1 == sum(line.startswith("began exit 2 ") for line in running.lines), "one end is enough from then on"
+
+
+# What is counted
+
+
+def note(name: str, attempt: int = 1) -> Note:
+    return Note("billing", name, attempt, "shop.py:1", is_certain=False)
+
+
+def test_ends_are_counted_by_message_and_the_last_attempt_is_known() -> None:
+    exits = ExitTally()
+
+    exits.ended([note("a"), note("b")])
+    exits.ended([note("a", 2)])
+    assert {"billing a": EndsSoFar(2, 2), "billing b": EndsSoFar(1, 1)} == exits.ends
+
+
+def test_so_many_messages_are_remembered_and_those_that_came_twice_are_forgotten_last() -> None:
+    exits = ExitTally()
+
+    exits.ended([note("a")])
+    exits.ended([note("a")])
+    exits.ended([note(f"b{number}") for number in range(REMEMBERED)])
+    assert REMEMBERED == len(exits.ends)
+    assert EndsSoFar(2, 1) == exits.ends["billing a"]
+    assert "billing b0" not in exits.ends
