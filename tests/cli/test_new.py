@@ -53,6 +53,16 @@ def test_what_is_written_passes_as_it_is(kind: str, name: str, checked: str, tes
     assert ExitCode.CLEAN == ran(folder / name, "ruff", "check", "--isolated", "--select", "F,E4,I", ".").returncode
 
 
+def test_a_new_app_is_a_package_of_its_own_and_says_how_its_tests_get_what_they_need(folder: Path) -> None:
+    """Two of them in one environment had one `handlers.py`: that of the last one installed."""
+    for name in ("order_desk", "stock_room"):
+        assert ExitCode.CLEAN == main.run(["new", "app", name])
+        project = tomllib.loads((folder / name / "pyproject.toml").read_text())
+        assert [name] == project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+        assert (folder / name / name / "handlers.py").is_file()
+        assert "pip install -e '.[dev]'" in (folder / name / "README.md").read_text()
+
+
 def test_a_new_app_runs_in_dev(folder: Path) -> None:
     assert ExitCode.CLEAN == main.run(["new", "app", "order_desk"])
 
@@ -147,4 +157,4 @@ def test_an_empty_folder_is_filled(folder: Path) -> None:
     (folder / "desk").mkdir()
 
     assert ExitCode.CLEAN == main.run(["new", "app", "desk"])
-    assert (folder / "desk" / "handlers.py").is_file()
+    assert (folder / "desk" / "desk" / "handlers.py").is_file()

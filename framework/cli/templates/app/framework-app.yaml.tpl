@@ -1,7 +1,7 @@
-# How $name runs; what it does stands in handlers.py. `framework-app config explain` shows every key and its value.
+# How $name runs; what it does stands in $name/handlers.py. `framework-app config explain` shows every key and its value.
 app:
   name: $name
-  handlers: [handlers]
+  handlers: [$name.handlers]
 
 cluster:
   name_servers: ["127.0.0.1:9876"] # `framework-app dev` brings its own

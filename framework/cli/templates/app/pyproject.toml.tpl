@@ -12,7 +12,7 @@ dependencies = ["framework-app>=$version", "pydantic>=2.10"]
 dev = ["pytest>=8"]
 
 [tool.hatch.build.targets.wheel]
-only-include = ["handlers.py"]
+packages = ["$name"]
 
 [tool.pytest.ini_options]
 testpaths = ["tests"]

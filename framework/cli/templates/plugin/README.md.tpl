@@ -6,4 +6,4 @@ A plugin of framework-app that names the messages whose handlers take long. Once
 plugins: { settings: { $name: { slow_after: 1s } } }
 ```
 
-Here: `framework-app check`, `framework-app dev`, `pytest`; `framework-app plugins handlers` shows its hooks.
+Here: `pip install -e '.[dev]'` for what its tests need, then `framework-app check`, `framework-app dev`, `pytest`; `framework-app plugins handlers` shows its hooks.

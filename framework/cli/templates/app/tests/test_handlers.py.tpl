@@ -8,7 +8,7 @@ import pytest
 from framework import App
 from framework.testing import Harness
 
-import handlers
+from $name import handlers
 
 SETTINGS = Path(__file__).parents[1] / "framework-app.yaml"
 ORDER = '{"number": "1", "cents": 2500}'

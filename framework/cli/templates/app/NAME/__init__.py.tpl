@@ -1,0 +1,1 @@
+"""What $name does with its messages: `handlers.py`."""
