@@ -89,7 +89,7 @@ class CommandParser(argparse.ArgumentParser):
         self._is_json = False
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        self._is_json = "--json" in (args or ())
+        self._is_json = self._is_json or "--json" in (args or ())
         if args and (wrong := _no_word(args, self.prog)):
             self.error(wrong)
         return super().parse_known_args(args, namespace)
@@ -190,6 +190,9 @@ def _command(name: str, description: str | None) -> CommandParser:
 def _parsed(command: CommandParser, arguments: list[str]) -> argparse.Namespace:
     parsed: argparse.Namespace
     parsed, unknown = command.parse_known_args(arguments)
+    if unknown and not any(word.startswith("-") and word != "-" for word in unknown):
+        # `send T --ndjson -`: argparse gives an optional word no second chance behind an option.
+        parsed, unknown = command.parse_known_intermixed_args(arguments)
     if unknown:
         command.error(_strange(unknown, command.known_options()))
     return parsed
@@ -197,7 +200,7 @@ def _parsed(command: CommandParser, arguments: list[str]) -> argparse.Namespace:
 
 def _strange(words: list[str], known: list[str]) -> str:
     """What is wrong with words that the parser has no place for."""
-    option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
+    option = next((word.partition("=")[0] for word in words if word.startswith("-") and word != "-"), None)
     if option is None:
         return f"one word too many: {shorten(words[0])}; quote a value that has spaces"
     if option in known:

@@ -208,3 +208,41 @@ def test_on_a_terminal_a_file_has_a_bar_and_a_pipe_a_count(
     stdin(monkeypatch, lines.read_bytes())
     found = drawn("-")
     assert re.search(r"\rsending 2,000 sent, [\d,]+ a second *\n", found), found
+
+
+@pytest.mark.parametrize("words", [["--ndjson"], ["--ndjson", "-"], ["-", "--ndjson"], ["--key", "k", "--ndjson", "-"]])
+def test_lines_come_from_stdin_wherever_that_is_said(
+    words: list[str], box: ThreadBox, topic: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdin(monkeypatch, b'{"body": "well"}\n')
+
+    assert ExitCode.CLEAN == main.run(["send", topic, *words, "--name-server", box.address])
+    assert ["well"] == [each["body"] for each in sent(box, topic, capsys)]
+
+
+def test_a_body_may_stand_behind_options(box: ThreadBox, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ExitCode.CLEAN == main.run(["send", topic, "--name-server", box.address, "hello"])
+    assert ["hello"] == [each["body"] for each in sent(box, topic, capsys)]
+
+
+def test_behind_a_bad_line_it_is_said_how_many_are_stored(
+    box: ThreadBox, topic: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was under way is waited for: no "up to N more"."""
+    lines = "".join(f'{{"body": "{number}"}}\n' for number in range(5))
+    stdin(monkeypatch, f"{lines}nonsense\n{lines}".encode())
+
+    assert ExitCode.CONFIGURATION == main.run(["send", topic, "--ndjson", "--name-server", box.address])
+    err = capsys.readouterr().err
+    assert "stored: 5 messages; nothing behind was sent\n" in err
+    assert "error: line 6: no JSON" in err
+    assert 5 == len(sent(box, topic, capsys))
+
+
+def test_at_a_closed_port_it_is_said_that_nothing_is_stored_and_which_lines(
+    topic: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdin(monkeypatch, b'{"body": "a"}\n\n{"body": "b"}\n')
+
+    assert ExitCode.UNREACHABLE == main.run(["send", topic, "--ndjson", "--name-server", "127.0.0.1:9"])
+    assert "stored: 0 messages; lines 1, 3 not stored; nothing behind was sent\n" in capsys.readouterr().err

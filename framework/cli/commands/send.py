@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 from framework.cli import connect, options, output, table
 from framework.cli.exit_codes import ExitCode
 from framework.cli.progress import ProgressLine
-from framework.errors import bare, shorten
+from framework.errors import ConnectionLost, FrameworkError, RequestTimedOut, bare, shorten
 from framework.mistakes import FileUnreadable, MessageWrong, UsageWrong
 from framework.net.real_clock import RealClock
 
@@ -37,7 +37,7 @@ examples:
   framework-app send orders '{"id": 8841}' --key 8841 --tag paid
   echo hello | framework-app send orders -
   framework-app send orders --file order.json --property source=shop
-  framework-app send orders --ndjson --file orders.ndjson      one message a line, as many as there are
+  framework-app send orders --ndjson < orders.ndjson           one message a line, as many as there are
   framework-app send orders paid --order-key 8841              in the order of its key, in one queue
   framework-app send orders reminder --delay 30s               delivered in 30 s; or --at 2026-12-24T18:00:00Z
   framework-app tail orders --from -1h --json | framework-app send orders-copy - --ndjson
@@ -46,6 +46,7 @@ AT_ONCE = 64
 """Sends under way: enough to keep a broker busy, few enough that a million lines take no memory."""
 BYTES_MAX = 4 * 1024 * 1024
 PROGRESS_EACH = 1_000
+LINES_SHOWN = 3
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -77,13 +78,15 @@ def instant(text: str) -> datetime:
 
 
 def execute(arguments: argparse.Namespace) -> int:
+    if arguments.ndjson and arguments.body is None and arguments.file is None:
+        arguments.body = "-"
     if (arguments.body is not None) == (arguments.file is not None):
         raise UsageWrong("send: give one of BODY, `-` for stdin, and --file FILE")
     if arguments.ndjson and arguments.body not in {None, "-"}:
         raise UsageWrong("send: --ndjson reads lines; give `-` for stdin, or --file FILE")
     cluster = connect.cluster_options(arguments)
     with _opened(arguments) as source:
-        messages = _lines(arguments, source) if arguments.ndjson else iter([_one(arguments, source)])
+        messages = _lines(arguments, source) if arguments.ndjson else iter([(1, _one(arguments, source))])
         return asyncio.run(_send_all(arguments, cluster, messages, _Tally(source)))
 
 
@@ -142,10 +145,10 @@ def _properties(given: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _lines(arguments: argparse.Namespace, source: IO[bytes]) -> Iterator[Message]:
+def _lines(arguments: argparse.Namespace, source: IO[bytes]) -> Iterator[tuple[int, Message]]:
     for number, line in enumerate(source, start=1):
         if line.strip():
-            yield _read(arguments, number, line)
+            yield number, _read(arguments, number, line)
 
 
 def _read(arguments: argparse.Namespace, number: int, line: bytes) -> Message:
@@ -197,7 +200,7 @@ def _size_of(source: IO[bytes]) -> int | None:
 
 
 async def _send_all(
-    arguments: argparse.Namespace, options: ClusterOptions, messages: Iterator[Message], tally: _Tally
+    arguments: argparse.Namespace, options: ClusterOptions, messages: Iterator[tuple[int, Message]], tally: _Tally
 ) -> ExitCode:
     from framework.client.producer import Producer
 
@@ -221,30 +224,61 @@ async def _send_all(
 
 
 async def _in_turns(
-    arguments: argparse.Namespace, producer: Producer, messages: Iterator[Message], tally: _Tally
+    arguments: argparse.Namespace, producer: Producer, messages: Iterator[tuple[int, Message]], tally: _Tally
 ) -> None:
-    """Some at once, answers in the order of the lines. The first failure ends it: what follows is not sent."""
+    """Some at once, answers in the order of the lines. The first failure ends it: what follows is not sent, and what is
+    under way is waited for, so that the last line says what is stored.
+    """
     from framework.net.task_tree import TaskTree
 
-    waiting: deque[asyncio.Task[SendResult]] = deque()
+    waiting: deque[tuple[int, asyncio.Task[SendResult]]] = deque()
+    failed: list[tuple[int, Exception]] = []
     tree = TaskTree(on_error=lambda *_: None)  # whoever waits for the answer gets the error
-    try:
-        for message in messages:
-            sending = producer.send(message, delay=arguments.delay, at=arguments.at)
-            waiting.append(tree.start(sending, name="send"))
-            if len(waiting) == AT_ONCE:
-                _say(arguments, await waiting.popleft())
-                tally.add()
-        while waiting:
-            _say(arguments, await waiting.popleft())
+
+    async def answered() -> None:
+        number, sending = waiting.popleft()
+        try:
+            result = await sending
+        except FrameworkError as error:
+            failed.append((number, error))
+        else:
+            _say(arguments, result)
             tally.add()
-    except BaseException:
-        tally.end()
-        if tally.count or waiting:  # else the error says it all
-            output.tell(f"sent: {_messages(tally.count)}, then it failed; up to {len(waiting)} more may be stored")
-        raise
+
+    try:
+        while not failed:
+            try:
+                following = next(messages, None)
+            except MessageWrong as error:  # it says which line
+                failed.append((0, error))
+                break
+            if following is None:
+                break
+            number, message = following
+            sending = producer.send(message, delay=arguments.delay, at=arguments.at)
+            waiting.append((number, tree.start(sending, name="send")))
+            if len(waiting) == AT_ONCE:
+                await answered()
+        while waiting:
+            await answered()
     finally:
+        tally.end()
         await tree.close()
+    if failed:
+        if arguments.ndjson:
+            _say_stored(tally.count, [number for number, _ in failed if number], [error for _, error in failed])
+        raise failed[0][1]
+
+
+def _say_stored(count: int, lines: list[int], errors: list[Exception]) -> None:
+    """What a send that broke off has stored, and of which lines that is not known."""
+    stored = f"stored: {_messages(count)}"
+    if lines:
+        unanswered = any(isinstance(error, RequestTimedOut | ConnectionLost) for error in errors)
+        which = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(map(str, lines[:LINES_SHOWN]))}"
+        more = f" and {len(lines) - LINES_SHOWN} more" if len(lines) > LINES_SHOWN else ""
+        stored += f"; {which}{more} " + ("may be stored or not, since no answer came" if unanswered else "not stored")
+    output.tell(f"{stored}; nothing behind was sent")
 
 
 def _say(arguments: argparse.Namespace, result: SendResult) -> None:
