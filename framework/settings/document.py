@@ -87,8 +87,8 @@ def _blamed(error: yaml.MarkedYAMLError, text: str) -> tuple[str, str]:
     """Line and column of what is wrong, and the reason. The parser notices a missing colon a line too late."""
     reason = str(error.problem or error.context)
     mark = error.problem_mark or error.context_mark
-    if mark is not None and "cannot start any token" in reason and _sign_at(text, mark) == "\t":
-        reason = "a tab; indent with spaces"
+    if mark is not None and (tab := _tab_before(text, mark)):
+        return tab, "a tab; use spaces"
     if mark is not None and error.context_mark is not None and mark.line >= len(text.splitlines()):
         opened = _sign_at(text, error.context_mark)
         if opened in {"{", "[", "'", '"'}:
@@ -102,6 +102,15 @@ def _blamed(error: yaml.MarkedYAMLError, text: str) -> tuple[str, str]:
             number, line = above[-1]
             return f"{number}:{len(line) - len(line.lstrip()) + 1}", _NO_COLON
     return (f"{mark.line + 1}:{mark.column + 1}" if mark else ""), reason
+
+
+def _tab_before(text: str, mark: yaml.Mark) -> str:
+    """Where a line is indented with a tab, up to what the parser stumbled over; empty where none is."""
+    for number, line in enumerate(text.splitlines()[: mark.line + 1], 1):
+        indent = line[: len(line) - len(line.lstrip())]
+        if "\t" in indent and line.strip():
+            return f"{number}:{indent.index(chr(9)) + 1}"
+    return f"{mark.line + 1}:{mark.column + 1}" if _sign_at(text, mark) == "\t" else ""
 
 
 def _sign_at(text: str, mark: yaml.Mark) -> str:
