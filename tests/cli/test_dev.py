@@ -138,12 +138,22 @@ def test_what_is_for_the_built_in_broker_is_refused_beside_a_cluster(option: str
     assert f"{option.partition('=')[0]} is for the built-in broker" in capfd.readouterr().err
 
 
-def test_an_error_in_the_first_start_is_all_that_is_shown(folder: Path, capfd: Capture) -> None:
+def test_an_error_in_the_first_start_is_shown_and_the_next_change_starts_again(folder: Path, capfd: Capture) -> None:
+    """As after a reload: whoever writes the first handler makes mistakes, and saves again."""
     (folder / "orders.py").write_text(ORDERS + "\ndef broken(:\n")
+    errors = Errors(capfd)
     with command("dev", "orders.py", folder=folder) as running:
-        assert ExitCode.CONFIGURATION == running.end(None)
+        errors.until(running, "the next start waits for a changed file")
+        (folder / "orders.py").write_text(ORDERS)
+        running.until("ready: ")
+        assert 0 == running.end(signal.SIGINT)
 
-    assert [] == running.lines
-    said, hint = capfd.readouterr().err.splitlines()
+    said, hint = errors.text.splitlines()[:2]
     assert hint.startswith("hint: framework-app explain ")
     assert "orders.py:17: importing orders: invalid syntax" in said
+
+
+def test_a_script_that_waits_for_the_end_of_work_is_told_of_an_error_by_the_code(folder: Path) -> None:
+    (folder / "orders.py").write_text(ORDERS + "\ndef broken(:\n")
+    with command("dev", "orders.py", "--until-idle", folder=folder) as running:
+        assert ExitCode.CONFIGURATION == running.end(None)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from framework import private_files
 from framework.cli import box_plugins, options, output, quick_start, transfer
 from framework.cli.exit_codes import ExitCode
+from framework.cli.shown import explained
 from framework.errors import StoreError, shorten
 from framework.mistakes import AddressWrong, UsageWrong, UsersWrong
 from framework.model import durations
@@ -190,7 +191,9 @@ def _serve_until_asked(arguments: argparse.Namespace) -> int:
         if error.errno != errno.EADDRINUSE:
             raise
         taken = f"{arguments.bind}:{arguments.port}"
-        structlog.get_logger().error("port taken", address=taken, remedy="--port 0 takes any free one")
+        structlog.get_logger().error(
+            "port taken", address=taken, remedy=f"{explained.OF_TAKEN}: --port 0 takes any free one"
+        )
         return ExitCode.TAKEN
 
 

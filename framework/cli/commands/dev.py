@@ -15,6 +15,7 @@ from framework.cli import box_plugins, options, output, quick_start
 from framework.cli.exit_codes import ExitCode
 from framework.cli.greeting import banner
 from framework.cli.live.sockets import of_parent
+from framework.cli.shown import explained
 from framework.errors import ConfigurationError
 from framework.mistakes import UsageWrong
 from framework.model import durations
@@ -62,7 +63,9 @@ def execute(arguments: argparse.Namespace) -> int:
         import structlog
 
         taken = f"127.0.0.1:{arguments.port}"
-        structlog.get_logger().error("port taken", address=taken, remedy="without --port any free one is taken")
+        structlog.get_logger().error(
+            "port taken", address=taken, remedy=f"{explained.OF_TAKEN}: without --port any free one is taken"
+        )
         return ExitCode.TAKEN
 
 
@@ -198,9 +201,11 @@ async def _develop(arguments: argparse.Namespace) -> int:
         options=[*child, "--in-dev"],
         workers=arguments.workers,
         length_ms=durations.to_ms(arguments.length) if arguments.length else None,
+        limits_ms=options.stop_limits(arguments),
         may_end=bool(arguments.until_idle),
         files=files,
         ends_unheard=True,
+        survives=True,
         on_line=screen.line,
         greeting=box.address,
         on_configured=screen.configured,
