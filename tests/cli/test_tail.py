@@ -55,6 +55,19 @@ def test_key_tag_and_limit_choose(box: ThreadBox, capsys: pytest.CaptureFixture[
     assert ["order 3"] == [line[-7:] for line in tailed(box, capsys, "--from", "earliest", "--sql", "KEYS = 'k3 all'")]
 
 
+def test_what_was_shown_was_looked_at(
+    box: ThreadBox, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said "2 shown of 0 messages": what comes while it follows was counted by nobody."""
+    from framework.admin import browse
+
+    found = list(range(2))
+    monkeypatch.setattr(browse, "messages", lambda *_: iter(found))
+    monkeypatch.setattr("framework.cli.commands.tail.line_of", str)
+    assert ExitCode.CLEAN == main.run(["tail", "orders", "--from", "earliest", "--name-server", box.address])
+    assert "tail: 2 shown of 2 looked at\n" == capsys.readouterr().err
+
+
 def test_a_place_that_is_none_is_a_usage_error(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:
     assert ExitCode.USAGE == main.run(["tail", "orders", "--from", "-soon", "--name-server", box.address])
     assert "'-soon' is no place in a topic; write earliest, latest, -20" in capsys.readouterr().err

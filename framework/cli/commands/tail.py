@@ -58,11 +58,12 @@ def execute(arguments: argparse.Namespace) -> int:
     from framework.admin import browse
 
     start = arguments.begin or begin("latest" if arguments.follow else DEFAULT)
-    scan, shown = browse.Scan(), 0
+    scan, shown, seen = browse.Scan(), 0, 0
     try:
         with connect.admin(arguments) as admin:
             connect.say_absent(admin)
             for message in _found(admin, arguments, start, scan):
+                seen += 1
                 if arguments.key is not None and arguments.key not in message.keys:
                     continue
                 output.say(output.as_json(row_of(admin, message)) if arguments.json else line_of(message))
@@ -74,7 +75,7 @@ def execute(arguments: argparse.Namespace) -> int:
     for range_ in scan.gone:
         output.tell(f"gone: {range_}: deleted by the broker")
     if not arguments.json:
-        output.tell(f"tail: {table.count(shown)} shown of {table.count(scan.scanned)} looked at")
+        output.tell(f"tail: {table.count(shown)} shown of {table.count(max(scan.scanned, seen))} looked at")
     return ExitCode.CLEAN
 
 
