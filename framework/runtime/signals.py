@@ -64,6 +64,8 @@ class Wishes:
         if now - self._first < ECHO_SECONDS:
             return
         self.leave()
+        with suppress(Exception):  # as below
+            sys.stderr.write("left at once by a second signal: handlers that ran are not waited for\n")
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):  # closed, or what the signal has interrupted in the middle of a write
                 stream.flush()

@@ -66,6 +66,18 @@ def test_the_second_signal_leaves_at_once(second: signal.Signals) -> None:
     assert LEAVE_NOW == process.returncode
 
 
+def test_a_second_signal_is_a_line(capfd: pytest.CaptureFixture[str]) -> None:
+    with started("patient") as process:
+        process.send_signal(signal.SIGINT)
+        assert "draining\n" == line_of(process)
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+    assert [
+        "left at once by a second signal: handlers that ran are not waited for"
+    ] == capfd.readouterr().err.splitlines()
+
+
 def test_the_echo_of_one_wish_is_not_a_second_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C reaches a whole group, and a parent in it passes it on as well."""
     monkeypatch.setattr(signals, "ECHO_SECONDS", 3600.0)
