@@ -178,10 +178,8 @@ def test_a_port_that_is_taken_names_it_and_the_way_out(tmp_path: Path, box: tupl
     ] == lines
     code, lines, _ = said(folder, "broker", "--memory", "--port", port)
     assert ExitCode.TAKEN == code
-    assert [
-        "[error ] port taken address=ADDRESS id=FA-U106 "
-        "remedy='end it, or choose another port: --port 0 takes any free one'"
-    ] == lines
+    remedy = "end it, or choose another port: --port 0 takes any free one"
+    assert [f"[error ] port taken address=ADDRESS id=FA-U106 remedy='{remedy}'"] == lines
 
 
 def test_a_handler_that_raises_shows_its_line_and_its_error(tmp_path: Path, box: tuple[Command, str]) -> None:

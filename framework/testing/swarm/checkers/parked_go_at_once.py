@@ -1,5 +1,5 @@
-"""Invariant: failed messages that could be sent nowhere are sent as soon as a broker is there again, and nothing is said to
-be sent of which no broker has a copy.
+"""Invariant: failed messages that could be sent nowhere are sent as soon as a broker is there again, and nothing is
+said to be sent of which no broker has a copy.
 """
 
 from __future__ import annotations
