@@ -131,7 +131,8 @@ def test_a_run_ends_whatever_its_handlers_do(
 
     assert (ExitCode.ABANDONED if what in HELD else ExitCode.CLEAN) == code
     if what in HELD:
-        assert re.fullmatch(r"drained: handled=\d+ retried=0 dead=0 left=1", last), last
+        # Of two workers the second one may begin what the first one left, and ends in the same way.
+        assert re.fullmatch(r"drained: handled=\d+ retried=0 dead=0 left=[12]", last), last
         assert "process ended" in errors.read()
         assert HELD[what] in errors.text
 
@@ -161,7 +162,7 @@ def test_a_worker_that_somebody_has_stopped_is_killed(
     (line,) = [line for line in errors.read().splitlines() if "worker killed" in line]
     assert "shop.py:" in line, "it names the handler that ran"
     assert f"process={stopped}" in line
-    assert running.lines[-1].endswith("left=1")
+    assert re.search("left=[12]$", running.lines[-1]), running.lines[-1]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="workers are new interpreters there")
