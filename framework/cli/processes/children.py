@@ -332,7 +332,7 @@ class Children:
                 log.error(
                     "worker killed",
                     worker=child.worker, process=child.number, running=len(in_hand),
-                    handlers=[f"{each.group} {each.message_id} {each.place}" for each in in_hand[:SHOWN_MAX]],
+                    handlers=[str(each) for each in in_hand[:SHOWN_MAX]],
                     reason="its time to end is over: it was stopped, or code holds its interpreter",
                 )  # fmt: skip
                 self.totals.abandoned += len(in_hand)

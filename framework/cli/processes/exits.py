@@ -16,18 +16,19 @@ class ExitTally:
 
     def __init__(self) -> None:
         self.ends: dict[str, EndsSoFar] = {}
-        """By group and message, the last one last."""
+        """By the keys of notes, the last one last."""
 
     def ended(self, notes: list[Note]) -> None:
         """A process ended with these in hand."""
         for note in notes:
-            before = self.ends.pop(note.key, EndsSoFar(0, 0))
-            ends = self.ends[note.key] = EndsSoFar(before.times + 1, max(before.attempt, note.attempt))
+            before = max(self.ends.pop(key, EndsSoFar(0, 0)) for key in note.keys)
+            ends = EndsSoFar(before.times + 1, max(before.attempt, note.attempt))
+            self.ends |= dict.fromkeys(note.keys, ends)
             if ends.times >= ENDS_MAX:
                 log.error(
                     "message ends processes",
-                    group=note.group, message_id=note.message_id, attempt=note.attempt, ends=ends.times,
-                    place=note.place,
+                    group=note.group, message_id=note.message_id, queue=note.queue, offset=note.offset,
+                    attempt=note.attempt, ends=ends.times, place=note.place,
                     remedy="it fails from now on, and is retried as far as max_retries; then `exits` decides",
                 )  # fmt: skip
         while len(self.ends) > REMEMBERED:

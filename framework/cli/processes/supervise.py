@@ -208,7 +208,7 @@ async def _until_the_end(plan: Plan, children: Children, state: _State, bell: Wa
 def _restart_one(plan: Plan, children: Children, state: _State, tree: TaskTree, child: Child) -> None:
     assert child.code is not None
     after = state.pause(child.ran_seconds)
-    in_hand = [f"{each.group} {each.message_id} {each.place}" for each in child.culprits[:SHOWN_MAX]]
+    in_hand = [str(each) for each in child.culprits[:SHOWN_MAX]]
     log.error(
         "child restarted",
         **_who(plan, child), code=child.code, after_ms=round(after * 1000),

@@ -231,7 +231,10 @@ def _handling(
     batching = batching_for(spec, hooks, clock, rules, means) if spec.batch else None
     guard = None
     if means.exits is not None:
-        guard = ExitGuard(means.exits, spec.group, spec.place, chosen.exits, max_retries_of(chosen, spec))
+        guard = ExitGuard(
+            means.exits, spec.group, spec.place, chosen.exits, max_retries_of(chosen, spec),
+            moves=chosen.delivery != "pull",
+        )  # fmt: skip
         if batching is not None:
             many = guard.many(batching.call, is_async=batching.is_async, is_orderly=spec.orderly)
             batching = replace(batching, call=many)

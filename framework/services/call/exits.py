@@ -1,7 +1,8 @@
 """Exits: a message whose handler ends its process again and again fails like any other, and does not end all processes.
 
-Around a call stands a note of its message, which outlives the process (`notes.py`). The parent counts the ends, and
-has those messages accused that were in hand. One that was so twice runs alone, so that the third end names one message.
+Around a call stands a note of its message, which outlives the process (`notes.py`): its queue and offset, and from its
+second run on its name, since copies that are retries lie elsewhere. The parent counts the ends, and has those messages
+accused that were in hand. One that was so twice runs alone, so that the third end names one message.
 It knows no process and decides nothing about retries: what it answers is a failure, and the group's limit holds.
 """
 
@@ -17,12 +18,13 @@ from typing import Any
 from framework.core.results import Result
 from framework.model.message import Message
 from framework.model.outcome import RetryLater
+from framework.model.queue import MessageQueue
 from framework.services.call.batch_calls import Many, Results
-from framework.services.call.notes import ENDS_MAX, EndsSoFar, Notes, key_of
-from framework.services.call.notes import whose as whose_of
+from framework.services.call.notes import ENDS_MAX, NOWHERE, EndsSoFar, Notes, key_of_name, key_of_place
 from framework.services.call.run_once import ENDS
 
 ALONE_FROM = 2
+NONE = EndsSoFar(0, 0)
 HEARD_SECONDS = 1.0
 """Another process may have ended by it this very moment, and the parent is about to say so."""
 RETRIED = "retry"
@@ -41,23 +43,23 @@ class ExitWatch:
 class ExitGuard:
     """Of one handler: what its calls are noted as, and what becomes of accused messages."""
 
-    def __init__(self, exits: ExitWatch, group: str, place: str, policy: str, max_retries: int) -> None:
-        self._exits, self._notes, self._group = exits, exits.notes, group
-        self._whose = whose_of(group, place)
+    def __init__(
+        self, exits: ExitWatch, group: str, place: str, policy: str, max_retries: int, *, moves: bool = False
+    ) -> None:
+        """`moves`: a message that is not answered comes again from another place, as one that was popped does."""
+        self._exits, self._notes, self._group, self._place = exits, exits.notes, group, place
         self._last = max_retries if policy == RETRIED else None
         """Behind this attempt it is run all the same, where the policy says so."""
+        self._moves = moves
+        self._there: tuple[MessageQueue | None, int] = (None, NOWHERE)
+        """The queue of the last message, and its number among the notes."""
 
     def call(self, inner: Callable[[Message], Any], *, is_async: bool) -> Callable[[Message], Any]:
         """The call of a handler that is given one message."""
-        notes, whose = self._notes, self._whose
+        notes, begin = self._notes, self._begin
 
-        async def awaited(message: Message) -> object:
-            if notes.accused and (ends := self._ends(message)) is not None:
-                return await self._alone(message, ends, noted)
-            return await noted(message)
-
-        async def noted(message: Message) -> object:
-            at = notes.begin(whose, message.message_id, message.attempt)
+        async def noted(message: Message, *, is_accused: bool = False) -> object:
+            at = begin(message, is_accused=is_accused)
             try:
                 result: object = await inner(message)
             except ENDS:
@@ -69,13 +71,14 @@ class ExitGuard:
             notes.end(at)
             return result
 
-        def at_once(message: Message) -> object:
-            if notes.accused and (ends := self._ends(message)) is not None:
-                return self._alone_at_once(message, ends, noted_at_once)
-            return noted_at_once(message)
+        async def awaited(message: Message) -> object:
+            ends = self._ends(message)
+            if ends.times < ALONE_FROM:
+                return await noted(message, is_accused=ends.times > 0)
+            return await self._alone(message, ends, lambda one: noted(one, is_accused=True))
 
-        def noted_at_once(message: Message) -> object:
-            at = notes.begin(whose, message.message_id, message.attempt)
+        def noted_at_once(message: Message, *, is_accused: bool = False) -> object:
+            at = begin(message, is_accused=is_accused)
             try:
                 result = inner(message)
             except ENDS:
@@ -87,7 +90,14 @@ class ExitGuard:
             notes.end(at)
             return result
 
-        return awaited if is_async else at_once
+        def at_once(message: Message) -> object:
+            ends = self._ends(message)
+            if ends.times < ALONE_FROM:
+                return noted_at_once(message, is_accused=ends.times > 0)
+            return self._alone_at_once(message, ends, lambda one: noted_at_once(one, is_accused=True))
+
+        plain, looked_at = (noted, awaited) if is_async else (noted_at_once, at_once)
+        return lambda message: (looked_at if notes.accused else plain)(message)
 
     def many(self, inner: Many, *, is_async: bool, is_orderly: bool) -> Many:
         """The call of a handler of batches: accused messages are batches of their own."""
@@ -130,7 +140,8 @@ class ExitGuard:
     @contextmanager
     def _in_hand(self, messages: Sequence[Message]) -> Iterator[None]:
         notes = self._notes
-        places = [notes.begin(self._whose, each.message_id, each.attempt) for each in messages]
+        is_calm = not notes.accused
+        places = [self._begin(each, is_accused=not is_calm and self._ends(each).times > 0) for each in messages]
         has_ended_all = False
         try:
             yield
@@ -144,17 +155,30 @@ class ExitGuard:
                 elif len(places) == 1:
                     notes.ends_all(at)
 
+    def _begin(self, message: Message, *, is_accused: bool) -> int:
+        queue = message.queue
+        known, number = self._there
+        if queue is not known:
+            number = self._notes.place(self._group, self._place, queue)
+            self._there = (queue, number)  # at once: threads share it
+        at = self._notes.begin(number, message.queue_offset)
+        if is_accused or self._moves:
+            self._notes.name(at, message.message_id, message.attempt)
+        return at
+
     # Accused messages
 
-    def _ends(self, message: Message) -> EndsSoFar | None:
-        """Of a message that is to be kept apart."""
-        ends = self._notes.accused.get(key_of(self._group, message.message_id))
-        return ends if ends is not None and ends.times >= ALONE_FROM else None
+    def _ends(self, message: Message) -> EndsSoFar:
+        accused = self._notes.accused
+        found = accused.get(key_of_place(self._group, message.queue, message.queue_offset), NONE)
+        if self._notes.has_names:
+            found = max(found, accused.get(key_of_name(self._group, message.message_id), NONE))
+        return found
 
     def _parts(self, messages: Sequence[Message]) -> Iterator[tuple[list[Message], EndsSoFar | None]]:
         plain: list[Message] = []
         for message in messages:
-            if (ends := self._ends(message)) is None:
+            if (ends := self._ends(message)).times < ALONE_FROM:
                 plain.append(message)
                 continue
             if plain:
@@ -166,7 +190,7 @@ class ExitGuard:
 
     def _failed(self, message: Message) -> Result | None:
         """Without being run: it has had this attempt."""
-        ends = self._notes.accused.get(key_of(self._group, message.message_id), EndsSoFar(0, 0))
+        ends = self._ends(message)
         is_kept = self._last is not None and message.attempt > self._last
         if ends.times < ENDS_MAX or message.attempt > ends.attempt or is_kept:
             return None

@@ -11,21 +11,31 @@ import mmap
 import os
 import struct
 import tempfile
+import threading
 from collections.abc import Mapping
 from typing import NamedTuple
 
-_HEAD = struct.Struct("<IIB")
-"""Which version of what is accused, its length, and whether the process has ended in order."""
-_NOTE = struct.Struct("<BH64s445s")
-"""State, attempt, message id, and whose: 512 bytes."""
+from framework.model.queue import MessageQueue
+
+_HEAD = struct.Struct("<IIBxxxI")
+"""Which version of what is accused, its length, whether the process has ended in order; the length of all places."""
+_NOTE = struct.Struct("<BxHxxxxq")
+"""State, place, offset: what each message costs."""
+_NAME = struct.Struct("<Hxx64s")
+"""Attempt and message id, of those that are asked for by name."""
+_NAME_AT, _NAME_MAX = _NOTE.size, 64
+_NOTE_BYTES = 96
 _ACCUSED_BYTES = 1 << 16
+_PLACES_BYTES = 1 << 20
+_NOTES_AT = _ACCUSED_BYTES + _PLACES_BYTES
 _NOTES_MAX = 2048
 """Messages in hand at once; what is above that goes without a note."""
-_BYTES = _ACCUSED_BYTES + _NOTES_MAX * _NOTE.size
-_OVER_AT = 8
+_BYTES = _NOTES_AT + _NOTES_MAX * _NOTE_BYTES
+_OVER_AT, _PLACES_LENGTH_AT = 8, 12
 ENDS_MAX = 3
 """So many ends with one message in hand are no accident."""
-FREE, RUNS, ENDS = range(3)
+FREE, RUNS, NAMED, ENDS = 0, 1, 2, 4
+"""What is written of a note's state, as bits."""
 NOWHERE = -1
 
 
@@ -33,27 +43,39 @@ class Note(NamedTuple):
     """One message in hand."""
 
     group: str
-    message_id: str
-    attempt: int
     place: str
     """Of its handler, in the source."""
+    queue: str
+    offset: int
+    message_id: str
+    """Empty in a note that has no name; a message that was in hand at an end before has one."""
+    attempt: int
     is_certain: bool
     """Its handler said itself that the process ends."""
 
     @property
-    def key(self) -> str:
-        return key_of(self.group, self.message_id)
+    def keys(self) -> tuple[str, ...]:
+        there = key_of_place(self.group, self.queue, self.offset)
+        return (there, key_of_name(self.group, self.message_id)) if self.message_id else (there,)
+
+    def __str__(self) -> str:
+        return f"{self.group} {self.message_id or f'{self.queue}+{self.offset}'} {self.place}"
 
 
 class EndsSoFar(NamedTuple):
-    """How often a message was in hand when a process ended, and the last attempt of those."""
+    """How often a message was in hand when a process ended, and the last attempt of those; 0 where nobody knows it."""
 
     times: int
     attempt: int
 
 
-def key_of(group: str, message_id: str) -> str:
-    return f"{group} {message_id}"
+def key_of_place(group: str, queue: object, offset: int) -> str:
+    return f"{group} {queue}+{offset}"
+
+
+def key_of_name(group: str, message_id: str) -> str:
+    """Of its copies, too, which have other places."""
+    return f"{group} {message_id[:_NAME_MAX]}"
 
 
 def shared_memory() -> int:
@@ -75,30 +97,60 @@ class Notes:
         self._versions = memoryview(self._memory)[:4].cast("I")
         self._version = 0
         self._accused: Mapping[str, EndsSoFar] = {}
-        self._free = list(range(_ACCUSED_BYTES, _BYTES, _NOTE.size))[::-1]  # the first page is used first, and alone
+        self.has_names = False
+        """Whether any of what is accused is known by its name."""
+        self._places: dict[tuple[str, str, MessageQueue], int] = {}
+        self._places_lock = threading.Lock()
+        self._free = list(range(_NOTES_AT, _BYTES, _NOTE_BYTES))[::-1]  # the first page is used first, and alone
 
     # The process's own side
 
     @property
     def accused(self) -> Mapping[str, EndsSoFar]:
-        """By `key_of`. On each message's way: where nothing is new, it compares two numbers."""
+        """By a note's keys. On each message's way: where nothing is new, it compares two numbers."""
         if self._versions[0] != self._version:
-            version, length, _ = _HEAD.unpack_from(self._memory)
+            version, length, *_ = _HEAD.unpack_from(self._memory)
             try:
                 found = json.loads(self._memory[_HEAD.size : _HEAD.size + length])
             except ValueError:  # it is being written this very moment
                 return self._accused
             self._accused, self._version = {key: EndsSoFar(*each) for key, each in found.items()}, version
+            self.has_names = any(each.attempt for each in self._accused.values())
         return self._accused
 
-    def begin(self, whose: bytes, message_id: str, attempt: int) -> int:
-        """Note a message; answers where."""
+    def place(self, group: str, place: str, queue: MessageQueue) -> int:
+        """The number of a handler and a queue, for `begin`. NOWHERE when there is no more room for any."""
+        key = (group, place, queue)
+        with self._places_lock:
+            if (known := self._places.get(key)) is not None:
+                return known
+            line = json.dumps([group, place, str(queue)]).encode() + b"\n"
+            begin = _ACCUSED_BYTES + _HEAD.unpack_from(self._memory)[3]
+            end = begin + len(line)
+            number = len(self._places)
+            if end > _NOTES_AT or number > 0xFFFF:
+                return NOWHERE
+            self._places[key] = number
+            self._memory[begin:end] = line
+            self._memory[_PLACES_LENGTH_AT : _HEAD.size] = (end - _ACCUSED_BYTES).to_bytes(4, "little")
+            return number
+
+    def begin(self, place: int, offset: int) -> int:
+        """Note a message; answers where. On each message's way."""
+        if place == NOWHERE:
+            return NOWHERE
         try:
             at = self._free.pop()  # at once, also among threads
         except IndexError:
             return NOWHERE
-        _NOTE.pack_into(self._memory, at, RUNS, min(attempt, 0xFFFF), message_id.encode(), whose)
+        _NOTE.pack_into(self._memory, at, RUNS, place, offset)
         return at
+
+    def name(self, at: int, message_id: str, attempt: int) -> None:
+        """Have its copies known by its name as well."""
+        if at != NOWHERE:
+            _NAME.pack_into(self._memory, at + _NAME_AT, min(attempt, 0xFFFF), message_id.encode())
+            self._memory[at] = RUNS | NAMED
 
     def end(self, at: int) -> None:
         if at != NOWHERE:
@@ -108,7 +160,7 @@ class Notes:
     def ends_all(self, at: int) -> None:
         """The handler of it ends the process, and no other one."""
         if at != NOWHERE:
-            self._memory[at] = ENDS
+            self._memory[at] |= ENDS
 
     def over(self) -> None:
         """The process ends in order: what is still in hand did not end it."""
@@ -122,12 +174,16 @@ class Notes:
 
     def in_hand(self) -> list[Note]:
         """What was, where the process has ended; only what is certain, where something is."""
+        length = _HEAD.unpack_from(self._memory)[3]
+        places = [json.loads(line) for line in self._memory[_ACCUSED_BYTES : _ACCUSED_BYTES + length].splitlines()]
         found = []
-        for at in range(_ACCUSED_BYTES, _BYTES, _NOTE.size):
-            state, attempt, message_id, whose = _NOTE.unpack_from(self._memory, at)
-            if state != FREE:
-                group, _, place = _text(whose).partition("\t")
-                found.append(Note(group, _text(message_id), attempt, place, state == ENDS))
+        for at in range(_NOTES_AT, _BYTES, _NOTE_BYTES):
+            state, number, offset = _NOTE.unpack_from(self._memory, at)
+            if state == FREE:
+                continue
+            attempt, message_id = _NAME.unpack_from(self._memory, at + _NAME_AT) if state & NAMED else (0, b"")
+            name = message_id.rstrip(b"\0").decode(errors="replace")
+            found.append(Note(*places[number], offset, name, attempt, bool(state & ENDS)))
         return [note for note in found if note.is_certain] or found
 
     def accuse(self, ends: Mapping[str, EndsSoFar]) -> None:
@@ -143,11 +199,3 @@ class Notes:
     def close(self) -> None:
         self._versions.release()
         self._memory.close()
-
-
-def whose(group: str, place: str) -> bytes:
-    return f"{group}\t{place}".encode()[:445]
-
-
-def _text(field: bytes) -> str:
-    return field.rstrip(b"\0").decode(errors="replace")

@@ -11,8 +11,14 @@ import pytest
 from framework.core.results import Result
 from framework.model.message import Message
 from framework.model.outcome import RetryLater
+from framework.services.call import exits
 from framework.services.call.exits import ExitGuard, ExitWatch
-from framework.services.call.notes import EndsSoFar, Notes, shared_memory
+from framework.services.call.notes import EndsSoFar, Notes, key_of_place, shared_memory
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exits, "HEARD_SECONDS", 0)
 
 
 @pytest.fixture
@@ -27,7 +33,12 @@ def sides() -> Iterator[tuple[Notes, Notes]]:
 
 
 def message(name: str, attempt: int = 1) -> Message:
-    return Message("orders", b"x", properties={"UNIQ_KEY": name}, attempt=attempt)
+    """Each attempt of a message lies in another place."""
+    return Message("orders", b"x", properties={"UNIQ_KEY": name}, attempt=attempt, queue_offset=ord(name[0]) + attempt)
+
+
+def place_of(name: str) -> str:
+    return key_of_place("billing", message(name).queue, message(name).queue_offset)
 
 
 def guard(notes: Notes, policy: str = "dead_letter", max_retries: int = 1) -> ExitGuard:
@@ -36,19 +47,43 @@ def guard(notes: Notes, policy: str = "dead_letter", max_retries: int = 1) -> Ex
 
 def test_what_runs_is_noted_for_the_parent_and_forgotten_when_it_has_returned(sides: tuple[Notes, Notes]) -> None:
     own, parents = sides
-    seen: list[list[tuple[str, str, int, str]]] = []
+    seen: list[str] = []
 
     def bill(message: Message) -> None:
-        seen.append([(each.group, each.message_id, each.attempt, each.place) for each in parents.in_hand()])
+        seen.extend(str(note) for note in parents.in_hand())
         if message.message_id == "bad":
             raise ValueError
 
     call = guard(own).call(bill, is_async=False)
-    call(message("a", 2))
+    call(message("a"))
     with pytest.raises(ValueError):
         call(message("bad"))
-    assert [[("billing", "a", 2, "shop.py:3")], [("billing", "bad", 1, "shop.py:3")]] == seen
+    assert [f"{place_of(name)} shop.py:3" for name in ("a", "bad")] == seen
     assert [] == parents.in_hand()
+
+
+def test_one_that_was_in_hand_at_an_end_has_a_name_from_then_on(sides: tuple[Notes, Notes]) -> None:
+    own, parents = sides
+    seen: list[tuple[str, ...]] = []
+    call = guard(own).call(lambda _: seen.extend(each.keys for each in parents.in_hand()), is_async=False)
+
+    parents.accuse({place_of("a"): EndsSoFar(1, 0)})
+    call(message("a"))
+    call(message("b"))
+    parents.accuse({"billing a": EndsSoFar(2, 1)})
+    call(message("a", 2))
+    assert [(place_of("a"), "billing a"), (place_of("b"),)] == seen[:2]
+    assert "billing a" in seen[2], "a copy is known by it, wherever it lies"
+
+
+def test_one_that_comes_again_from_another_place_has_a_name_at_once(sides: tuple[Notes, Notes]) -> None:
+    own, parents = sides
+    popped = ExitGuard(ExitWatch(own), "billing", "shop.py:3", "retry", 1, moves=True)
+    seen: list[tuple[str, int]] = []
+    call = popped.call(lambda _: seen.extend((each.message_id, each.attempt) for each in parents.in_hand()), is_async=False)
+
+    call(message("a", 2))
+    assert [("a", 2)] == seen
 
 
 def test_of_one_that_exits_nothing_else_is_accused(sides: tuple[Notes, Notes]) -> None:
@@ -57,10 +92,11 @@ def test_of_one_that_exits_nothing_else_is_accused(sides: tuple[Notes, Notes]) -
     def leave(_: Message) -> None:
         raise SystemExit
 
-    own.begin(b"billing\tshop.py:3", "innocent", 1)
+    queue = message("innocent").queue
+    own.begin(own.place("billing", "shop.py:3", queue), 7)
     with pytest.raises(SystemExit):
         guard(own).call(leave, is_async=False)(message("guilty"))
-    assert ["guilty"] == [each.message_id for each in parents.in_hand()]
+    assert [message("guilty").queue_offset] == [each.offset for each in parents.in_hand()]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -135,7 +171,8 @@ def test_in_order_nothing_behind_one_that_failed_is_run(sides: tuple[Notes, Note
 def test_more_than_there_is_room_for_goes_without_a_note(sides: tuple[Notes, Notes]) -> None:
     own, parents = sides
 
-    places = [own.begin(b"billing\tshop.py:3", f"m{number}", 1) for number in range(3000)]
+    number = own.place("billing", "shop.py:3", message("a").queue)
+    places = [own.begin(number, offset) for offset in range(3000)]
     assert len(parents.in_hand()) < 3000
     for at in places:
         own.end(at)
