@@ -1,20 +1,22 @@
 """Dead letters: what lies in a group's dead-letter topic, where each came from, and why it ended there. Reads only.
 
 What is dealt with is known from the offset of a group of its own, `DLQ_REPLAY_<group>`: below it every letter was
-replayed, or dropped. Nothing at a broker is ever deleted.
+replayed, or dropped. Of those behind it some may have been replayed where a replay left others: up to the offset of
+`DLQ_REPLAY_-TO-<group>` each is looked for by its copy. Nothing at a broker is ever deleted.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from framework.admin import browse
 from framework.admin.browse import Scan, Span
 from framework.admin.cluster import Admin
 from framework.admin.groups import check_known
+from framework.admin.replayed import Replayed
 from framework.mistakes import ClusterCannot
 from framework.model.last_words import ATTEMPTS, ERROR, ORIGIN, REASON, TIME, origin_of
 from framework.model.message import RETRY_TOPIC, Message
@@ -96,10 +98,19 @@ def _is_number(text: str) -> bool:
 
 def replay_group(admin: Admin, group: str) -> str:
     """The group whose offset says how far the dead letters are dealt with. Names are the cluster's."""
+    return _own_group(admin, group, "")
+
+
+def reach_group(admin: Admin, group: str) -> str:
+    """The group whose offset says how far replays may have sent letters, some or all."""
+    return _own_group(admin, group, "-TO-")
+
+
+def _own_group(admin: Admin, group: str, kind: str) -> str:
     bare = admin.unwrapped(group)
-    name = admin.wrapped(f"{REPLAY_PREFIX}{bare}")
+    name = admin.wrapped(f"{REPLAY_PREFIX}{kind}{bare}")
     if len(name) > GROUP_LENGTH_MAX:
-        name = admin.wrapped(f"{REPLAY_PREFIX}{sha256(bare.encode()).hexdigest()[:32]}")
+        name = admin.wrapped(f"{REPLAY_PREFIX}{kind}{sha256(bare.encode()).hexdigest()[:32]}")
     return name
 
 
@@ -112,6 +123,10 @@ class LetterQueue:
     end: int
     stored: int | None
     """The replay group's offset; None where nothing was ever replayed or dropped."""
+    reach: int = 0
+    """Letters behind this offset were never replayed."""
+    replayed: frozenset[int] = frozenset()
+    """Offsets of those behind `begin` that were."""
 
     @property
     def begin(self) -> int:
@@ -120,12 +135,23 @@ class LetterQueue:
 
     @property
     def done(self) -> int:
-        """So many of those that are kept lie below the offset."""
-        return self.begin - self.low
+        """So many of those that are kept are dealt with."""
+        return self.begin - self.low + len(self.replayed)
+
+    @property
+    def waiting(self) -> int:
+        return self.end - self.low - self.done
+
+    def past(self, offset: int) -> int:
+        """The first one from there on that was not replayed."""
+        while offset in self.replayed:
+            offset += 1
+        return offset
 
 
-def queues(admin: Admin, group: str) -> list[LetterQueue]:
-    """The queues of the group's dead letters, as they are now; none where there was never one.
+def queues(admin: Admin, group: str, *, most: int | None = None) -> list[LetterQueue]:
+    """The queues of the group's dead letters, as they are now; none where there was never one. `most`: where more
+    letters than that had to be asked for one by one, those behind the offset count as not replayed.
 
     ConfigurationError where no broker knows the group, or where its dead letters may not be read.
     """
@@ -139,20 +165,38 @@ def queues(admin: Admin, group: str) -> list[LetterQueue]:
             f"{topic} may not be read: brokers before 5.0 make it for writing only; "
             f"`mqadmin updateTopicPerm -t {topic} -p 6` lets it be read"
         )
-    name, found = replay_group(admin, group), []
+    name, reach_name, found = replay_group(admin, group), reach_group(admin, group), []
     for queue in route.readable:
         end = admin.ask_master(queue, exchanges.max_offset(queue))
         low = admin.ask_master(queue, exchanges.min_offset(queue))
         stored = admin.ask_master(queue, exchanges.stored_offset(name, queue))
-        found.append(LetterQueue(queue, low, end, stored))
-    return found
+        reach = admin.ask_master(queue, exchanges.stored_offset(reach_name, queue))
+        found.append(LetterQueue(queue, low, end, stored, reach or 0))
+    return _with_replayed(admin, group, found, most)
+
+
+def _with_replayed(admin: Admin, group: str, found: list[LetterQueue], most: int | None) -> list[LetterQueue]:
+    """Only where a replay left letters behind it, its letters are asked for, one by one."""
+    spans = [Span(each.queue, each.begin, min(each.reach, each.end)) for each in found if each.reach > each.begin]
+    if not spans or (most is not None and sum(span.end - span.begin for span in spans) > most):
+        return found
+    copies, replayed = Replayed(admin, group), set[tuple[MessageQueue, int]]()
+    for message in browse.messages(admin, EVERYTHING, spans, Scan()):
+        if copies.has(letter_of(message)):
+            replayed.add((message.queue, message.queue_offset))
+    return [
+        replace(each, replayed=frozenset(offset for queue, offset in replayed if queue == each.queue))
+        for each in found
+    ]  # fmt: skip
 
 
 def letters(admin: Admin, places: Sequence[LetterQueue], scan: Scan, *, is_all: bool = False) -> Iterator[Letter]:
     """Oldest first; `is_all`: also those that are dealt with."""
     spans = [Span(each.queue, each.low if is_all else each.begin, each.end) for each in places]
+    replayed = {} if is_all else {each.queue: each.replayed for each in places if each.replayed}
     for message in browse.messages(admin, EVERYTHING, spans, scan):
-        yield letter_of(message)
+        if message.queue_offset not in replayed.get(message.queue, ()):
+            yield letter_of(message)
 
 
 # Which are meant

@@ -36,6 +36,8 @@ INDEX = "messageIndexEnable"
 SETTINGS = frozenset({CREATES_TOPICS, CREATES_GROUPS, SQL, PERMISSION, INDEX})
 LATELY_MS = 3_600_000
 """Dead letters of this last while are new."""
+LETTERS_ASKED = 1000
+"""A look at all groups asks brokers for so many copies of a group's letters at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,11 +217,12 @@ def _topic(admin: Admin, group: str, topic: str) -> TopicFacts:
 def letters(admin: Admin, group: str, since_ms: int) -> LetterFacts:
     """How many of the group's wait, and how many came since then."""
     waiting = lately = 0
-    for each in dead_letters.queues(admin, group):
-        waiting += each.end - each.begin
-        if each.end > each.begin:
+    for each in dead_letters.queues(admin, group, most=LETTERS_ASKED):
+        waiting += each.waiting
+        if each.waiting:
             first = admin.ask_master(each.queue, exchanges.offset_at(each.queue, since_ms))
-            lately += max(each.end - max(first, each.begin), 0)
+            since = max(first, each.begin)
+            lately += max(each.end - since - sum(offset >= since for offset in each.replayed), 0)
     return LetterFacts(waiting, lately)
 
 

@@ -1,8 +1,8 @@
 """Replays: dead letters sent once more, each once also where a replay was killed and begun again; and letters dropped.
 
-Two things tell what was done. A copy names the letter that it was made from (`DEAD_LETTER_REPLAY`) and keeps its unique
-key, by which brokers find it: each letter is asked for before it is sent. And the offset of the replay group passes the
-letters at the front that are done, so that nobody asks for those.
+Two things tell what was done. Each letter's copy is looked for before it is sent (`replayed.py`). And the offset of the
+replay group passes the letters at the front that are done, so that nobody asks for those. Before the first one is sent,
+the offset of a second group says how far letters may be sent: nobody has to ask for those behind it.
 
 What a broker cannot find, because it keeps no index (`messageIndexEnable=false`) or has deleted the copy, is sent
 again: the last `STORE_EACH` letters before a kill, and those that a choice sent from behind others. Two replays of one
@@ -19,8 +19,17 @@ from typing import Literal
 
 from framework.admin.browse import Scan
 from framework.admin.cluster import Admin
-from framework.admin.dead_letters import Letter, LetterChoice, LetterQueue, letters, queues, replay_group
+from framework.admin.dead_letters import (
+    Letter,
+    LetterChoice,
+    LetterQueue,
+    letters,
+    queues,
+    reach_group,
+    replay_group,
+)
 from framework.admin.groups import reason_of, view
+from framework.admin.replayed import Replayed
 from framework.admin.topics import readers
 from framework.client.copies import STORED
 from framework.client.outgoing import COMPRESS_ABOVE, DEFAULT_QUEUES, RESERVED
@@ -115,7 +124,10 @@ def run(admin: Admin, planned: ReplayPlan, pace: Callable[[], None]) -> Iterator
     """Send what is planned, oldest first; `pace` is called before each send. Raises BrokerUnreachable at the first one
     whose fate is not known: where it was stored all the same, the next replay finds it.
     """
-    sender, front, sent = _Sender(admin, planned), _Front(admin, planned.group), 0
+    sender, front, sent = _Sender(admin, planned), _Front(admin, planned), 0
+    for each in planned.places:
+        if each.end > max(each.reach, each.begin):
+            _commit(admin, reach_group(admin, planned.group), each.queue, each.end)
     try:
         for letter in letters(admin, planned.places, Scan()):
             if sent == planned.limit:
@@ -145,8 +157,16 @@ def fronts(admin: Admin, places: Sequence[LetterQueue], limit: int | None) -> di
         by_queue = {each.queue: each for each in places}
         found = {}
         for letter in islice(letters(admin, places, Scan()), limit):
-            found[by_queue[letter.message.queue]] = letter.message.queue_offset + 1
+            each = by_queue[letter.message.queue]
+            found[each] = each.past(letter.message.queue_offset + 1)
     return {each: offset for each, offset in found.items() if offset > each.begin}
+
+
+def passed_over(moves: Mapping[LetterQueue, int]) -> int:
+    """How many letters that is, without those that were replayed."""
+    return sum(
+        offset - each.begin - sum(replayed < offset for replayed in each.replayed) for each, offset in moves.items()
+    )
 
 
 def drop(admin: Admin, group: str, moves: Mapping[LetterQueue, int]) -> None:
@@ -159,8 +179,9 @@ def drop(admin: Admin, group: str, moves: Mapping[LetterQueue, int]) -> None:
 class _Front:
     """The replay group's offsets: how far the letters at the front of each queue are done."""
 
-    def __init__(self, admin: Admin, group: str) -> None:
-        self._admin, self._group = admin, replay_group(admin, group)
+    def __init__(self, admin: Admin, planned: ReplayPlan) -> None:
+        self._admin, self._group = admin, replay_group(admin, planned.group)
+        self._places = {each.queue: each for each in planned.places}
         self._held: set[MessageQueue] = set()
         self._offsets: dict[MessageQueue, int] = {}
         self._count = 0
@@ -172,7 +193,7 @@ class _Front:
     def pass_over(self, letter: Letter) -> None:
         queue = letter.message.queue
         if queue not in self._held:
-            self._offsets[queue] = letter.message.queue_offset + 1
+            self._offsets[queue] = self._places[queue].past(letter.message.queue_offset + 1)
             self._count += 1
             if self._count % STORE_EACH == 0:
                 self.store()
@@ -201,7 +222,7 @@ class _Sender:
 
     def __init__(self, admin: Admin, planned: ReplayPlan) -> None:
         self._admin, self._planned = admin, planned
-        self._writable: dict[str, Sequence[MessageQueue]] = {}
+        self._copies = Replayed(admin, planned.group)
         self._turn = 0
 
     def replay(self, letter: Letter, pace: Callable[[], None]) -> ReplayOutcome:
@@ -209,7 +230,7 @@ class _Sender:
         if topic is None or letter.origin_topic is None:
             return ReplayOutcome(letter, "failed", "it does not say which topic it came from")
         try:
-            if self._is_stored(letter, letter.origin_topic):
+            if self._copies.has(letter):
                 return ReplayOutcome(letter, "skipped")
             pace()
             self._send(letter, letter.origin_topic, topic)
@@ -219,29 +240,10 @@ class _Sender:
             return ReplayOutcome(letter, "failed", reason_of(error))
         return ReplayOutcome(letter, "sent")
 
-    # Was it sent before?
-
-    def _is_stored(self, letter: Letter, origin: str) -> bool:
-        """Whether a broker finds a copy, in the topic or in the group's retry topic."""
-        for topic in (origin, retry_topic(self._planned.group)):
-            by_broker = {queue.broker: queue for queue in self._queues(topic)}
-            asking = exchanges.by_key(topic, letter.message.message_id, is_unique=True)
-            for queue in by_broker.values():
-                found = self._admin.ask_master(queue, asking)
-                if any(each.properties.get(REPLAY_OF) == letter.place for each in found):
-                    return True
-        return False
-
-    def _queues(self, topic: str) -> Sequence[MessageQueue]:
-        if topic not in self._writable:
-            route = self._admin.route(topic)
-            self._writable[topic] = () if route is None else route.writable
-        return self._writable[topic]
-
     # Sending
 
     def _send(self, letter: Letter, origin: str, topic: str) -> None:
-        wanted = self._queues(topic)
+        wanted = self._copies.queues(topic)
         if not wanted:
             raise ClusterCannot(f"no broker takes messages for {self._admin.unwrapped(topic)}")
         home = (letter.origin_broker, letter.origin_queue)
@@ -269,7 +271,7 @@ class _Sender:
         except ConnectionLost:
             reach.stand_back(0)
             Event().wait(INDEX_SECONDS)
-            if self._is_stored(letter, origin):
+            if self._copies.has(letter):
                 return
             answer = reach.link(address).request(sending.request(), timeout_ms=timeout_ms)
         sending.result(answer, queue.broker)

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from framework import Message
-from framework.admin import dead_letters, replays
+from framework.admin import dead_letters, facts, replays
 from framework.admin.browse import Scan
 from framework.admin.cluster import Admin
-from framework.admin.dead_letters import LetterChoice
+from framework.admin.dead_letters import Letter, LetterChoice
+from framework.admin.replayed import Replayed
 from framework.errors import BrokerUnreachable, ConnectionLost
 from framework.model.queue import MessageQueue
 from framework.reading import Reader, ReaderSettings
@@ -144,11 +145,70 @@ def test_a_choice_leaves_the_others_and_sends_none_twice(box: ThreadBox, admin: 
     timeouts = LetterChoice(reason=dead_letters.reason_of("Timeout"))
 
     assert Counter(sent=4) == replayed(admin, group, timeouts)
-    assert 8 == waiting(admin, group), "an offset passes no letter that was not meant"
-    assert Counter(skipped=4) == replayed(admin, group, timeouts)
+    assert 4 == waiting(admin, group), "an offset passes no letter that was not meant, so each is looked for"
+    assert {} == replays.plan(admin, group, timeouts).counts
+    assert Counter() == replayed(admin, group, timeouts)
+    assert {topic: 4} == replays.plan(admin, group, EVERY).counts
     assert Counter(sent=1) == replayed(admin, group, limit=1)
-    assert Counter(sent=3, skipped=4) == replayed(admin, group)
+    assert 3 == waiting(admin, group)
+    assert 3 == facts.letters(admin, group, 0).waiting
+    assert Counter(sent=3) == replayed(admin, group)
     assert 8 == len(stored(box, topic))
+    places = dead_letters.queues(admin, group)
+    assert [(4, 0, 0)] * 2 == [(each.done, each.waiting, each.end - each.begin) for each in places if each.end]
+
+
+def test_letters_that_came_behind_a_replay_are_not_looked_for(
+    box: ThreadBox, admin: Admin, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    has = Replayed.has
+
+    def noted(self: Replayed, letter: Letter) -> bool:
+        asked.append(letter.place)
+        return has(self, letter)
+
+    monkeypatch.setattr(Replayed, "has", noted)
+    die(box, group, topic, 3)
+    replayed(admin, group, limit=2)
+    die(box, group, topic, 50, start=3)
+    asked.clear()
+
+    assert 51 == waiting(admin, group)
+    assert 1 == len(asked)
+    replayed(admin, group)
+    asked.clear()
+    assert 0 == waiting(admin, group)
+    assert [] == asked, "nothing was left behind"
+
+
+def test_a_look_at_all_groups_asks_for_so_many_and_then_counts_them_as_waiting(
+    box: ThreadBox, admin: Admin, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    die(box, group, topic, 4, DEAD_LETTER_ORIGIN="nothing")
+    die(box, group, topic, 4, start=4)
+    assert 4 == replayed(admin, group)["sent"]
+
+    monkeypatch.setattr(facts, "LETTERS_ASKED", 7)
+    assert 8 == facts.letters(admin, group, 0).waiting
+    monkeypatch.setattr(facts, "LETTERS_ASKED", 8)
+    assert (4, 4) == (facts.letters(admin, group, 0).waiting, facts.letters(admin, group, 0).lately)
+
+
+def test_what_is_dropped_behind_a_replay_of_some_counts_the_others(
+    box: ThreadBox, admin: Admin, topic: str, group: str
+) -> None:
+    die(box, group, topic, 2, DEAD_LETTER_ERROR="KeyError")
+    die(box, group, topic, 2, start=2, DEAD_LETTER_ERROR="TimeoutError")
+    die(box, group, topic, 2, start=4, DEAD_LETTER_ERROR="KeyError")
+    replayed(admin, group, LetterChoice(reason=dead_letters.reason_of("Timeout")))
+
+    two = replays.fronts(admin, dead_letters.queues(admin, group), 2)
+    assert (2, [2, 2]) == (replays.passed_over(two), list(two.values())), "and those replayed behind them with it"
+    everything = replays.fronts(admin, dead_letters.queues(admin, group), None)
+    assert 4 == replays.passed_over(everything)
+    replays.drop(admin, group, two)
+    assert 2 == waiting(admin, group)
 
 
 def test_to_the_retry_topic_it_names_its_topic(box: ThreadBox, admin: Admin, topic: str, group: str) -> None:
@@ -176,7 +236,7 @@ def test_one_that_cannot_go_stays_and_says_why(box: ThreadBox, admin: Admin, top
     assert ("failed", "it does not say which topic it came from") == found[0]
     assert ("failed", "no broker takes messages for gone-topic") == found[1]
     assert ("sent", "") == found[2]
-    assert 3 == waiting(admin, group)
+    assert 2 == waiting(admin, group)
 
 
 def test_a_lost_connection_makes_no_second_copy(

@@ -321,7 +321,7 @@ def _drop(arguments: argparse.Namespace, admin: Admin) -> int:
 
     group = admin.wrapped(arguments.group)
     moves = replays.fronts(admin, dead_letters.queues(admin, group), arguments.limit)
-    count = sum(offset - each.begin for each, offset in moves.items())
+    count = replays.passed_over(moves)
     letters = "dead letter" if count == 1 else "dead letters"
     summary = f"{arguments.group}: {table.count(count)} {letters} passed over; brokers keep them as long as any message"
     rows = [

@@ -275,7 +275,7 @@ def drop_plan(visit: Visit) -> ActPlan:
     limit = visit.number("limit", 0, 10**9)
     with visit.desk.admin() as admin:
         moves = replays.fronts(admin, dead_letters.queues(admin, admin.wrapped(group.name)), limit or None)
-    count = sum(offset - each.begin for each, offset in moves.items())
+    count = replays.passed_over(moves)
     return ActPlan(
         f"Pass over dead letters of {group.name}", group.name, "/act/drop", "Pass over",
         f"{words.count(count)} dead letters are passed over; brokers keep them as long as any message.",
@@ -296,7 +296,7 @@ def drop(visit: Visit, fields: Fields) -> HttpResponse:
         group = admin.wrapped(name)
         moves = replays.fronts(admin, dead_letters.queues(admin, group), _number(fields.get("limit", "")))
         replays.drop(admin, group, moves)
-    visit.audit("dlq drop", group=name, passed_over=sum(offset - each.begin for each, offset in moves.items()))
+    visit.audit("dlq drop", group=name, passed_over=replays.passed_over(moves))
     visit.desk.watching.again()
     return see("/dead-letters", group=name, done="drop")
 
