@@ -1,4 +1,5 @@
-"""Memory: what earlier looks at a cluster found, kept in a small file, so that a broker that went away is missed.
+"""Memory: what earlier looks at a cluster found, kept in a small file, so that a broker that went away is missed, and
+resets of offsets that members have not taken yet, which brokers do not tell.
 
 Name servers forget a broker two minutes after its last word. Without this, what lay there would count as nothing.
 """
@@ -11,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from framework import private_files
 from framework.model.queue import MessageQueue
@@ -20,6 +21,23 @@ FORMAT = 1
 BYTES_MAX = 16 * 1024 * 1024
 QUEUES_MAX = 100_000
 """Of all groups together; further groups are not remembered."""
+RESET_MS = 600_000
+"""Members take one with their next pull, a few seconds later. What is older than that is nothing to wait for."""
+
+
+class PendingReset(NamedTuple):
+    """A queue's offset was moved, and nobody has seen yet that its owner goes on from there."""
+
+    before: int
+    after: int
+    at_ms: int
+
+    def is_taken(self, stored: int | None, owners: int) -> bool:
+        """By what the broker keeps, and where the owner says that it is."""
+        if stored != self.after:
+            return True
+        return owners < self.before if self.after < self.before else owners >= self.after
+
 
 
 class Memory:
@@ -32,6 +50,7 @@ class Memory:
         self.trouble = ""
         """Why the file could not be read or written."""
         self._queues: dict[str, frozenset[MessageQueue]] = {}
+        self._resets: dict[str, dict[MessageQueue, PendingReset]] = {}
         if path is not None:
             self._read(path)
 
@@ -76,6 +95,19 @@ class Memory:
             self._queues[group] = frozenset(queue for queue in queues if queue.broker != broker)
         return self.brokers.pop(broker, None) is not None
 
+    def has_reset(self, group: str, queue: MessageQueue, reset: PendingReset) -> None:
+        self._resets.setdefault(group, {})[queue] = reset
+
+    def resets(self, group: str, now_ms: int) -> dict[MessageQueue, PendingReset]:
+        """Those that may wait to be taken."""
+        kept = {queue: each for queue, each in self._resets.pop(group, {}).items() if now_ms - each.at_ms < RESET_MS}
+        if kept:
+            self._resets[group] = kept
+        return dict(kept)
+
+    def reset_taken(self, group: str, queue: MessageQueue) -> None:
+        self._resets.get(group, {}).pop(queue, None)
+
     # The file
 
     def _read(self, path: Path) -> None:
@@ -88,12 +120,13 @@ class Memory:
             told = json.loads(text)
             brokers = {str(name): int(seen_ms) for name, seen_ms in told["brokers"].items()}
             queues = {str(group): _queues_of(places) for group, places in told["groups"].items()}
+            resets = {str(group): dict(map(_reset_of, rows)) for group, rows in told.get("resets", {}).items()}
         except FileNotFoundError:
             return
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             self.trouble = f"{path}: cannot be read ({type(error).__name__}: {error}), and is made anew"
             return
-        self.brokers, self._queues = brokers, queues
+        self.brokers, self._queues, self._resets = brokers, queues, resets
 
     def save(self) -> None:
         """Whole or not at all; only its owner may read it. What keeps it from being written is its `trouble`."""
@@ -103,6 +136,10 @@ class Memory:
             "format": FORMAT,
             "brokers": self.brokers,
             "groups": {group: _places_of(queues) for group, queues in sorted(dict(self._queues).items())},
+            "resets": {
+                group: [[*queue, *each] for queue, each in sorted(resets.items())]
+                for group, resets in sorted(dict(self._resets).items()) if resets
+            },
         }
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}")
         try:
@@ -140,3 +177,8 @@ def _queues_of(places: Any) -> frozenset[MessageQueue]:
         for topic, numbers in topics.items()
         for number in numbers
     )
+
+
+def _reset_of(row: Any) -> tuple[MessageQueue, PendingReset]:
+    topic, broker, number, before, after, at_ms = row
+    return MessageQueue(str(topic), str(broker), int(number)), PendingReset(int(before), int(after), int(at_ms))

@@ -8,9 +8,11 @@ from typing import TypeVar
 
 from framework.admin.cluster import Admin
 from framework.admin.groups import GroupView, reason_of, view
+from framework.admin.memory import PendingReset
 from framework.errors import BrokerUnreachable, ProtocolError, Refused
 from framework.model.queue import MessageQueue
 from framework.model.reserved import retry_topic
+from framework.net.real_clock import RealClock
 from framework.wire import exchanges
 from framework.wire.bodies.progress import ConsumeStats, ConsumeTimeSpan, QueueTimeSpan
 from framework.wire.exchanges import Exchange, body_of
@@ -35,6 +37,8 @@ class QueuePosition:
     """How long ago the first message that is not handled yet was stored."""
     owner: str | None
     """The client id of the member that has the queue."""
+    waits_for_reset: bool = False
+    """Somebody reset the offset, and the owner still works where it was before."""
 
     @property
     def lag(self) -> int | None:
@@ -101,13 +105,30 @@ def positions(
     for queue in lost if not topic else [queue for queue in lost if queue.topic == topic]:
         ends.setdefault(queue, None)
         offsets.setdefault(queue, None)
+    pending = admin.memory.resets(group, RealClock().now_ms())
     for queue in sorted(ends):
         offset, end = offsets[queue], ends[queue]
         behind_s = 0.0 if end == 0 or (offset is not None and end is not None and end <= offset) else ages.get(queue)
-        found.rows.append(QueuePosition(queue, offset, end, behind_s, owners.get(queue)))
+        waits = queue in pending and _is_pending(admin, found, queue, pending[queue], offset)
+        found.rows.append(QueuePosition(queue, offset, end, behind_s, owners.get(queue), waits))
     if not topic:
         _remember(admin, found)
     return found
+
+
+def _is_pending(
+    admin: Admin, found: Positions, queue: MessageQueue, reset: PendingReset, stored: int | None
+) -> bool:
+    """Whether a reset of the queue waits until its owner pulls next. Brokers do not say it, but what they keep and what
+    the owner says lie on either side of it.
+    """
+    owner = next((each.info for each in found.members.members if each.info and queue in each.info.queues), None)
+    if owner is None:
+        return any(each.silence for each in found.members.members)  # one of these may have it
+    if reset.is_taken(stored, owner.queues[queue].commit_offset):
+        admin.memory.reset_taken(found.group, queue)
+        return False
+    return True
 
 
 def _absent(admin: Admin, group: str, owned: Iterable[MessageQueue]) -> dict[str, str]:

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from framework.admin import groups
 from framework.admin.browse import spans
 from framework.admin.cluster import Admin
+from framework.admin.memory import PendingReset
 from framework.admin.moments import Moment
 from framework.admin.positions import positions
 from framework.errors import BrokerUnreachable, ProtocolError, Refused
 from framework.mistakes import ClusterCannot
 from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
+from framework.net.real_clock import RealClock
 from framework.wire import exchanges
 from framework.wire.bodies.progress import ResetOffsets
 from framework.wire.exchanges import Exchange, body_of
@@ -76,6 +78,9 @@ def apply(admin: Admin, group: str, resets: Sequence[QueueReset]) -> list[tuple[
     for each in resets:
         try:
             (_by_broker if each in movable else _by_commit)(admin, group, each)
+            if each in movable and each.before is not None and each.before != each.after:
+                pending = PendingReset(each.before, each.after, RealClock().now_ms())
+                admin.memory.has_reset(group, each.queue, pending)
         except (BrokerUnreachable, ProtocolError, Refused) as error:
             failed.append((each, groups.reason_of(error)))
     return failed

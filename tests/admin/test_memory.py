@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from framework.admin import memory
-from framework.admin.memory import Memory, place_of
+from framework.admin.memory import Memory, PendingReset, place_of
 from framework.model.queue import MessageQueue
 
 A, B = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-b", 3)
@@ -35,6 +35,28 @@ def test_the_next_look_misses_what_the_last_one_saw(tmp_path: Path) -> None:
     assert {"billing"} == later.groups_at({"broker-b"})
     assert (0o600, 0o700) == (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777)
     assert [path] == list(path.parent.iterdir()), "no draft is left"
+
+
+def test_a_reset_is_kept_until_it_was_taken_or_is_old(tmp_path: Path) -> None:
+    found = seen(tmp_path / "looks.json")
+    found.has_reset("billing", A, PendingReset(9, 0, 1_000))
+    found.has_reset("billing", B, PendingReset(0, 9, 1_000))
+    found.save()
+
+    later = Memory(tmp_path / "looks.json")
+    assert {A: PendingReset(9, 0, 1_000), B: PendingReset(0, 9, 1_000)} == later.resets("billing", 2_000)
+    later.reset_taken("billing", A)
+    assert {B} == set(later.resets("billing", 2_000))
+    assert {} == later.resets("billing", 1_000 + memory.RESET_MS)
+    later.save()
+    assert {} == Memory(tmp_path / "looks.json").resets("billing", 2_000)
+
+
+def test_a_reset_is_taken_when_the_owner_is_on_its_side() -> None:
+    back, forth = PendingReset(9, 0, 0), PendingReset(2, 9, 0)
+    assert [False, False, True, True] == [back.is_taken(0, owners) for owners in (12, 9, 8, 0)]
+    assert [False, False, True, True] == [forth.is_taken(9, owners) for owners in (2, 5, 9, 12)]
+    assert back.is_taken(4, 9), "somebody has stored another offset since"
 
 
 def test_what_was_taken_away_for_good_is_not_missed(tmp_path: Path) -> None:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 
 from framework.admin import resets
 from framework.admin.cluster import Admin
+from framework.admin.delayed import WaitingRetries
+from framework.admin.health import look
 from framework.admin.moments import Moment
+from framework.admin.positions import positions
+from framework.cli.shown import groups
 from framework.errors import ConfigurationError
 from framework.model.queue import MessageQueue
 from framework.reading import Reader, ReaderSettings
+from framework.wire.bodies.running import ProcessQueueInfo
+from tests.admin.members import Member, online
 from tests.reading.threads import ThreadBox, texts
 
 
@@ -69,3 +76,33 @@ def test_what_a_broker_refuses_is_answered_with_its_reason(
 def test_a_group_that_nobody_knows_is_not_reset(box: ThreadBox, admin: Admin, topic: str) -> None:
     with pytest.raises(ConfigurationError, match=f"no broker knows a group 'g-{topic}'"):
         resets.plan(admin, f"g-{topic}", "", Moment("earliest"))
+
+
+@pytest.mark.parametrize(("to", "before", "after"), [("earliest", 9, 0), ("latest", 2, 10)])
+def test_it_is_shown_as_pending_until_the_owner_goes_on_from_there(
+    box: ThreadBox, admin: Admin, topic: str, reader: Reader, to: Literal["earliest", "latest"], before: int, after: int
+) -> None:
+    queue, group, at = MessageQueue(topic, "broker-a", 0), f"g-{topic}", [before]
+    box.send(topic, texts(topic, 10), queue=0, broker="broker-a")
+    reader.commit(group, queue, before)
+    member = Member(
+        client_id="owner", group=group, wants={topic: "*"},
+        queues=lambda: {queue: ProcessQueueInfo(commit_offset=at[0])},
+    )  # fmt: skip
+
+    def pending() -> list[int]:
+        found = positions(admin, group)
+        health = look(admin, found, WaitingRetries(), 0)
+        told = "a reset of 1 queue waits until members pull next" in groups.said(admin, health)
+        assert told is bool(groups.row(admin, health)["resets_pending"])
+        return [each.queue.number for each in found.rows if each.waits_for_reset]
+
+    with online(box.address, member):
+        assert [] == pending()
+        assert [] == resets.apply(admin, group, [resets.QueueReset(queue, before, after)])
+        assert [0] == pending()
+        assert [0] == pending(), "a look takes nothing"
+        at[0] = after
+        assert [] == pending()
+        at[0] = before
+        assert [] == pending(), "it was taken once and for all"

@@ -42,6 +42,7 @@ def row(admin: Admin, health: GroupHealth) -> dict[str, Any]:
         "oldest_handler_s": work.oldest_s,
         "handlers_hanging": work.hanging if work.is_told else None,
         "silent_members": len(health.silent),
+        "resets_pending": sum(each.waits_for_reset for each in health.positions.rows),
         "troubles": [*_parts(health), *differences(admin, health.positions)],
     }
 
@@ -77,6 +78,8 @@ def _parts(health: GroupHealth) -> Iterator[str]:
         yield f"a handler has run for {table.age(work.oldest_s)}"
     if health.silent:
         yield f"{table.some(len(health.silent), 'member')} silent (stopped, or blocked): {', '.join(health.silent)}"
+    if resetting := sum(each.waits_for_reset for each in found.rows):
+        yield f"a reset of {table.some(resetting, 'queue')} waits until members pull next"
     for pause in health.positions.members.paused if health.is_paused else ():
         yield f"paused {pause}"
     if health.waiting:
