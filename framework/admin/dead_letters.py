@@ -16,9 +16,8 @@ from framework.admin import browse
 from framework.admin.browse import Scan, Span
 from framework.admin.cluster import Admin
 from framework.admin.groups import check_known
-from framework.admin.replayed import Replayed
 from framework.mistakes import ClusterCannot
-from framework.model.last_words import ATTEMPTS, ERROR, ORIGIN, REASON, TIME, origin_of
+from framework.model.last_words import ATTEMPTS, ERROR, ORIGIN, REASON, REPLAY_OF, TIME, origin_of
 from framework.model.message import RETRY_TOPIC, Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import (
@@ -28,6 +27,7 @@ from framework.model.reserved import (
     RETRY_PREFIX,
     dead_letter_topic,
     is_legal,
+    retry_topic,
 )
 from framework.reading.pulls import EVERYTHING
 from framework.wire import exchanges
@@ -188,6 +188,34 @@ def _with_replayed(admin: Admin, group: str, found: list[LetterQueue], most: int
         replace(each, replayed=frozenset(offset for queue, offset in replayed if queue == each.queue))
         for each in found
     ]  # fmt: skip
+
+
+class Replayed:
+    """Which letters of a group have a copy that a replay made. A copy names its letter, and keeps the unique key, by
+    which brokers find it: each letter costs a question to each broker of two topics.
+    """
+
+    def __init__(self, admin: Admin, group: str) -> None:
+        self._admin, self._group = admin, group
+        self._writable: dict[str, Sequence[MessageQueue]] = {}
+
+    def has(self, letter: Letter) -> bool:
+        """Whether a broker finds a copy, in the topic that the letter came from or in the group's retry topic."""
+        for topic in (letter.origin_topic, retry_topic(self._group)):
+            by_broker = {queue.broker: queue for queue in self.queues(topic)} if topic else {}
+            asking = exchanges.by_key(topic or "", letter.message.message_id, is_unique=True)
+            for queue in by_broker.values():
+                found = self._admin.ask_master(queue, asking)
+                if any(each.properties.get(REPLAY_OF) == letter.place for each in found):
+                    return True
+        return False
+
+    def queues(self, topic: str) -> Sequence[MessageQueue]:
+        """Those that may be written to, as they were at the first look."""
+        if topic not in self._writable:
+            route = self._admin.route(topic)
+            self._writable[topic] = () if route is None else route.writable
+        return self._writable[topic]
 
 
 def letters(admin: Admin, places: Sequence[LetterQueue], scan: Scan, *, is_all: bool = False) -> Iterator[Letter]:

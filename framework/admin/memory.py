@@ -39,7 +39,6 @@ class PendingReset(NamedTuple):
         return owners < self.before if self.after < self.before else owners >= self.after
 
 
-
 class Memory:
     """Of one cluster, which its name servers' addresses tell from others. Without a path it ends with the process."""
 
@@ -138,7 +137,8 @@ class Memory:
             "groups": {group: _places_of(queues) for group, queues in sorted(dict(self._queues).items())},
             "resets": {
                 group: [[*queue, *each] for queue, each in sorted(resets.items())]
-                for group, resets in sorted(dict(self._resets).items()) if resets
+                for group, resets in sorted(dict(self._resets).items())
+                if resets
             },
         }
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}")

@@ -116,9 +116,7 @@ def positions(
     return found
 
 
-def _is_pending(
-    admin: Admin, found: Positions, queue: MessageQueue, reset: PendingReset, stored: int | None
-) -> bool:
+def _is_pending(admin: Admin, found: Positions, queue: MessageQueue, reset: PendingReset, stored: int | None) -> bool:
     """Whether a reset of the queue waits until its owner pulls next. Brokers do not say it, but what they keep and what
     the owner says lie on either side of it.
     """

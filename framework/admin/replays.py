@@ -1,6 +1,6 @@
 """Replays: dead letters sent once more, each once also where a replay was killed and begun again; and letters dropped.
 
-Two things tell what was done. Each letter's copy is looked for before it is sent (`replayed.py`). And the offset of the
+Two things tell what was done. Each letter's copy is looked for before it is sent (`Replayed`). And the offset of the
 replay group passes the letters at the front that are done, so that nobody asks for those. Before the first one is sent,
 the offset of a second group says how far letters may be sent: nobody has to ask for those behind it.
 
@@ -23,13 +23,13 @@ from framework.admin.dead_letters import (
     Letter,
     LetterChoice,
     LetterQueue,
+    Replayed,
     letters,
     queues,
     reach_group,
     replay_group,
 )
 from framework.admin.groups import reason_of, view
-from framework.admin.replayed import Replayed
 from framework.admin.topics import readers
 from framework.client.copies import STORED
 from framework.client.outgoing import COMPRESS_ABOVE, DEFAULT_QUEUES, RESERVED

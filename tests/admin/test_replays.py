@@ -11,8 +11,7 @@ from framework import Message
 from framework.admin import dead_letters, facts, replays
 from framework.admin.browse import Scan
 from framework.admin.cluster import Admin
-from framework.admin.dead_letters import Letter, LetterChoice
-from framework.admin.replayed import Replayed
+from framework.admin.dead_letters import Letter, LetterChoice, Replayed
 from framework.errors import BrokerUnreachable, ConnectionLost
 from framework.model.queue import MessageQueue
 from framework.reading import Reader, ReaderSettings

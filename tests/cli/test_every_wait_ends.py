@@ -115,8 +115,16 @@ def begin(running: Command, what: str, box: str, children: list[int]) -> int:
     return number
 
 
-@pytest.mark.parametrize("what", [*HELD, *LEFT])
-@pytest.mark.parametrize("workers", [(), WORKERS], ids=["alone", "workers"])
+SELDOM = [(WORKERS, "swallows"), (WORKERS, "thread"), (WORKERS, "popen"), ((), "waits"), ((), "popen"), ((), "process")]
+"""What stands for itself in another case already; `make slow PART=whatever_its`."""
+CASES = [
+    pytest.param(workers, what, id=f"{'workers' if workers else 'alone'}-{what}",
+                 marks=[pytest.mark.slow] if (workers, what) in SELDOM else [])
+    for workers in ((), WORKERS) for what in (*HELD, *LEFT)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("workers", "what"), CASES)
 def test_a_run_ends_whatever_its_handlers_do(
     what: str, workers: tuple[str, ...], shop: Path, box: str, children: list[int], capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -72,9 +72,10 @@ def shop(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("handler", "how"),
     [
-        ("async", "exit"), ("async", "configuration"), ("async", "at once"), ("async", "kernel"), ("async", "segfault"),
-        ("plain", "exit"), ("plain", "kernel"), ("batch", "exit"), ("batch", "kernel"),
-        pytest.param("orderly", "exit", marks=pytest.mark.slow),
+        ("async", "exit"), ("async", "kernel"), ("plain", "exit"), ("batch", "kernel"),
+        *(pytest.param("async", how, marks=pytest.mark.slow) for how in ("configuration", "at once", "segfault")),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in
+          [("plain", "kernel"), ("batch", "exit"), ("orderly", "exit")]),
     ],
 )  # fmt: skip
 def test_what_is_behind_it_is_handled_and_it_becomes_a_dead_letter(
@@ -118,24 +119,30 @@ def test_with_retries_left_its_attempt_is_raised(shop: Path, box: str, capfd: py
 # What is counted
 
 
-def note(name: str, attempt: int = 1) -> Note:
-    return Note("billing", name, attempt, "shop.py:1", is_certain=False)
+def note(place: int, name: str = "", attempt: int = 0) -> Note:
+    return Note("billing", "shop.py:1", "orders@broker-a:0", place, name, attempt, is_certain=False)
 
 
-def test_ends_are_counted_by_message_and_the_last_attempt_is_known() -> None:
+def test_ends_are_counted_by_place_and_by_name_and_the_last_attempt_is_known() -> None:
     exits = ExitTally()
 
-    exits.ended([note("a"), note("b")])
-    exits.ended([note("a", 2)])
-    assert {"billing a": EndsSoFar(2, 2), "billing b": EndsSoFar(1, 1)} == exits.ends
+    exits.ended([note(7), note(8)])
+    assert {
+        "billing orders@broker-a:0+7": EndsSoFar(1, 0),
+        "billing orders@broker-a:0+8": EndsSoFar(1, 0),
+    } == exits.ends
+    exits.ended([note(7, "a", 1)])
+    assert EndsSoFar(2, 1) == exits.ends["billing a"] == exits.ends["billing orders@broker-a:0+7"]
+    exits.ended([note(3, "a", 2)])
+    assert EndsSoFar(3, 2) == exits.ends["billing a"], "a copy of it"
 
 
-def test_so_many_messages_are_remembered_and_those_that_came_twice_are_forgotten_last() -> None:
+def test_so_many_are_remembered_and_those_that_came_twice_are_forgotten_last() -> None:
     exits = ExitTally()
 
-    exits.ended([note("a")])
-    exits.ended([note("a")])
-    exits.ended([note(f"b{number}") for number in range(REMEMBERED)])
+    exits.ended([note(7)])
+    exits.ended([note(7, "a", 1)])
+    exits.ended([note(100 + number) for number in range(REMEMBERED)])
     assert REMEMBERED == len(exits.ends)
     assert EndsSoFar(2, 1) == exits.ends["billing a"]
-    assert "billing b0" not in exits.ends
+    assert "billing orders@broker-a:0+100" not in exits.ends

@@ -76,12 +76,7 @@ def _parts(health: GroupHealth) -> Iterator[str]:
         yield f"{table.some(work.hanging, 'handler')} given up, and still running"
     if work.oldest_s is not None and work.oldest_s >= health.LONG_S:
         yield f"a handler has run for {table.age(work.oldest_s)}"
-    if health.silent:
-        yield f"{table.some(len(health.silent), 'member')} silent (stopped, or blocked): {', '.join(health.silent)}"
-    if resetting := sum(each.waits_for_reset for each in found.rows):
-        yield f"a reset of {table.some(resetting, 'queue')} waits until members pull next"
-    for pause in health.positions.members.paused if health.is_paused else ():
-        yield f"paused {pause}"
+    yield from _of_members(health)
     if health.waiting:
         least = "at least " if health.retries.is_cut else ""
         yield f"{least}{table.some(health.waiting, 'message')} waiting for a retry"
@@ -90,6 +85,16 @@ def _parts(health: GroupHealth) -> Iterator[str]:
         yield f"{table.some(found.lag, 'message')} behind{oldest}"
     elif found.lag is None and not found.unserved:
         yield "the lag is not known in full"
+
+
+def _of_members(health: GroupHealth) -> Iterator[str]:
+    """What keeps them from their work."""
+    if health.silent:
+        yield f"{table.some(len(health.silent), 'member')} silent (stopped, or blocked): {', '.join(health.silent)}"
+    if resetting := sum(each.waits_for_reset for each in health.positions.rows):
+        yield f"a reset of {table.some(resetting, 'queue')} waits until members pull next"
+    for pause in health.positions.members.paused if health.is_paused else ():
+        yield f"paused {pause}"
 
 
 def _lost(found: Positions) -> str:

@@ -97,7 +97,11 @@ class ExitGuard:
             return self._alone_at_once(message, ends, lambda one: noted_at_once(one, is_accused=True))
 
         plain, looked_at = (noted, awaited) if is_async else (noted_at_once, at_once)
-        return lambda message: (looked_at if notes.accused else plain)(message)
+
+        def call(message: Message) -> Any:
+            return looked_at(message) if notes.accused else plain(message)
+
+        return call
 
     def many(self, inner: Many, *, is_async: bool, is_orderly: bool) -> Many:
         """The call of a handler of batches: accused messages are batches of their own."""

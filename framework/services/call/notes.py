@@ -183,7 +183,8 @@ class Notes:
                 continue
             attempt, message_id = _NAME.unpack_from(self._memory, at + _NAME_AT) if state & NAMED else (0, b"")
             name = message_id.rstrip(b"\0").decode(errors="replace")
-            found.append(Note(*places[number], offset, name, attempt, bool(state & ENDS)))
+            group, place, queue = places[number]
+            found.append(Note(group, place, queue, offset, name, attempt, bool(state & ENDS)))
         return [note for note in found if note.is_certain] or found
 
     def accuse(self, ends: Mapping[str, EndsSoFar]) -> None:

@@ -13,7 +13,7 @@ from framework.model.message import Message
 from framework.model.outcome import RetryLater
 from framework.services.call import exits
 from framework.services.call.exits import ExitGuard, ExitWatch
-from framework.services.call.notes import EndsSoFar, Notes, key_of_place, shared_memory
+from framework.services.call.notes import EndsSoFar, Note, Notes, key_of_place, shared_memory
 
 
 @pytest.fixture(autouse=True)
@@ -79,11 +79,11 @@ def test_one_that_was_in_hand_at_an_end_has_a_name_from_then_on(sides: tuple[Not
 def test_one_that_comes_again_from_another_place_has_a_name_at_once(sides: tuple[Notes, Notes]) -> None:
     own, parents = sides
     popped = ExitGuard(ExitWatch(own), "billing", "shop.py:3", "retry", 1, moves=True)
-    seen: list[tuple[str, int]] = []
-    call = popped.call(lambda _: seen.extend((each.message_id, each.attempt) for each in parents.in_hand()), is_async=False)
+    seen: list[Note] = []
+    call = popped.call(lambda _: seen.extend(parents.in_hand()), is_async=False)
 
     call(message("a", 2))
-    assert [("a", 2)] == seen
+    assert [("a", 2)] == [(each.message_id, each.attempt) for each in seen]
 
 
 def test_of_one_that_exits_nothing_else_is_accused(sides: tuple[Notes, Notes]) -> None:
