@@ -28,6 +28,7 @@ from framework.net.channel_timer import (
     fail_future,
 )
 from framework.net.frame_writer import FrameWriter
+from framework.net.tls import SILENT_CLOSE_HINT
 from framework.ports import Pipe
 from framework.wire.codes import ResponseCode, request_name
 from framework.wire.command import RemotingCommand
@@ -36,7 +37,6 @@ from framework.wire.frame import ANSWER_HEADER_BYTES_MAX
 
 log = structlog.get_logger()
 
-SILENT_CLOSE_HINT = ", without a word; is it a TLS port, or no broker?"
 
 DEFAULT_LIMITS = Limits(header_bytes_max=ANSWER_HEADER_BYTES_MAX)
 """Of a connection that we open, by which answers come."""

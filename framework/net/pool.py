@@ -12,7 +12,6 @@ without a word counts as a failure. It knows no request.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,10 +25,10 @@ from framework.errors import BrokerUnreachable, ConfigurationError, NotConnected
 from framework.mistakes import AddressNotAllowed
 from framework.net import forks
 from framework.net.address import Address, AllowList, parse_address
-from framework.net.channel import DEFAULT_LIMITS, SILENT_CLOSE_HINT, Channel
+from framework.net.channel import DEFAULT_LIMITS, Channel
 from framework.net.credentials import Credentials
 from framework.net.task_tree import TaskTree
-from framework.net.tls import TlsOptions, client_context, handshake_trouble
+from framework.net.tls import SILENT_CLOSE_HINT, TlsOptions, client_context, handshake_trouble, said
 from framework.ports import World
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
@@ -243,7 +242,7 @@ class Pool:
             raise NotConnected(f"{address}: no connection{_via(advertised, target)} in {CONNECT_SECONDS:g} s") from None
         except (OSError, ValueError) as error:  # ValueError: a host name that cannot be encoded
             trouble = handshake_trouble(error, expected) if self._tls is not None else None
-            raise NotConnected(f"{address}: {trouble or _said(error)}{_via(advertised, target)}") from error
+            raise NotConnected(f"{address}: {trouble or said(error)}{_via(advertised, target)}") from error
         except asyncio.CancelledError:
             channel.abort("connecting was given up")
             raise
@@ -351,15 +350,6 @@ def _settle(attempt: asyncio.Future[Channel], error: Exception) -> None:
 
 def _closed(address: str) -> BrokerUnreachable:
     return BrokerUnreachable(f"{address}: the connections of this process were closed")
-
-
-def _said(error: Exception) -> str:
-    """Why nobody is there, without numbers of errors and Python's names."""
-    if isinstance(error, socket.gaierror):
-        return "no such host: its name has no address"
-    if isinstance(error, ConnectionRefusedError):
-        return "connection refused"
-    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
 
 
 def _via(advertised: Address, target: Address) -> str:

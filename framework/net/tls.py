@@ -1,4 +1,4 @@
-"""TLS contexts from options, and what a failed handshake means in words.
+"""TLS contexts from options, and what a failed connection means, in words which every command says alike.
 
 Verified by default, TLS 1.2 at least. It owns no connection. A stock RocketMQ client verifies nobody; when ours is told
 to do the same, it says so in a warning at each start.
@@ -7,6 +7,7 @@ to do the same, it says so in a warning at each start.
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 import stat
 from dataclasses import dataclass, field
@@ -17,6 +18,11 @@ import structlog
 from framework.mistakes import TlsWrong
 
 log = structlog.get_logger()
+
+SILENT_CLOSE_HINT = ", without a word; is it a TLS port (cluster.tls.enabled: true), or no broker?"
+"""Behind the reason of a connection on which nothing was ever heard."""
+PLAIN_REMEDY = "use its TLS port, or set cluster.tls.enabled: false"
+CLOSED_IN_HANDSHAKE = f"connection closed during the TLS handshake; the peer may not speak TLS there: {PLAIN_REMEDY}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +126,15 @@ def _key_trouble(error: Exception, key_file: str, options: TlsOptions) -> str:
     return f"no key in PEM form ({reason})"
 
 
+def said(error: Exception) -> str:
+    """Why nobody is there, without numbers of errors and Python's names."""
+    if isinstance(error, socket.gaierror):
+        return "no such host: its name has no address"
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+
+
 def handshake_trouble(error: Exception, expected_host: str) -> str | None:
     """What a failed handshake means; None where TLS is not to blame."""
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -127,10 +142,10 @@ def handshake_trouble(error: Exception, expected_host: str) -> str | None:
     if isinstance(error, ssl.SSLError):
         reason = (getattr(error, "reason", None) or str(error)).replace("_", " ").lower()
         if "wrong version number" in reason or "record layer" in reason:
-            return "peer does not speak TLS here; use its TLS port, or set cluster.tls.enabled: false"
+            return f"peer does not speak TLS here; {PLAIN_REMEDY}"
         if "protocol version" in reason or "unsupported protocol" in reason:
             return "peer offers no TLS 1.2 or newer"
-        return f"TLS handshake failed: {reason}"
+        return CLOSED_IN_HANDSHAKE if "eof" in reason else f"TLS handshake failed: {reason}"
     if isinstance(error, ConnectionResetError | ConnectionAbortedError):
-        return "connection closed during the TLS handshake; the peer may not speak TLS there"
+        return CLOSED_IN_HANDSHAKE
     return None

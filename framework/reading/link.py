@@ -15,7 +15,7 @@ from contextlib import suppress
 from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError, RequestTimedOut
 from framework.net.address import Address, AllowList
 from framework.net.real_clock import RealClock
-from framework.net.tls import handshake_trouble
+from framework.net.tls import SILENT_CLOSE_HINT, handshake_trouble, said
 from framework.wire.codes import request_name
 from framework.wire.command import RemotingCommand
 from framework.wire.connection import Connection, Limits
@@ -49,6 +49,7 @@ class Link:
         """Answers that came while another one was waited for."""
         self._sign = sign
         self._socket = _connected(address, context, server_name, allow, connect_seconds)
+        self._has_heard = False
         self.is_open = True
 
     def request(self, command: RemotingCommand, *, timeout_ms: int) -> RemotingCommand:
@@ -72,7 +73,7 @@ class Link:
             ) from None
         except OSError as error:
             self.close()
-            raise ConnectionLost(f"{self.peer}: {_words(error)}") from error
+            raise ConnectionLost(f"{self.peer}: {said(error)}") from error
         return command.number, command.code
 
     def answer(self, asked: tuple[int, int], *, timeout_ms: int) -> RemotingCommand:
@@ -98,10 +99,11 @@ class Link:
             raise RequestTimedOut(f"{request_name(code)}: no answer from {self.peer} within {timeout_ms} ms") from None
         except OSError as error:
             self.close()
-            raise ConnectionLost(f"{self.peer}: {_words(error)}") from error
+            raise ConnectionLost(f"{self.peer}: {said(error)}") from error
         if not data:
             self.close()
-            raise ConnectionLost(f"{self.peer}: closed by the peer")
+            raise ConnectionLost(f"{self.peer}: closed by the peer{'' if self._has_heard else SILENT_CLOSE_HINT}")
+        self._has_heard = True
         try:
             commands = self._wire.receive_data(data)
         except ProtocolError as error:
@@ -152,7 +154,7 @@ def _connected(
     except TimeoutError:
         raise BrokerUnreachable(f"{address}: no connection within {seconds:g} s") from None
     except OSError as error:
-        raise BrokerUnreachable(f"{address}: {_words(error)}") from error
+        raise BrokerUnreachable(f"{address}: {said(error)}") from error
     try:
         # Of a name, only its address can be held against the list, and only now it is known.
         if allow is not None and allow.refuses_peer(plain.getpeername()[0]):
@@ -164,11 +166,7 @@ def _connected(
     except OSError as error:  # ssl.SSLError is one
         plain.close()
         name = server_name or address.host
-        raise BrokerUnreachable(f"{address}: {handshake_trouble(error, name) or _words(error)}") from error
+        raise BrokerUnreachable(f"{address}: {handshake_trouble(error, name) or said(error)}") from error
     except BaseException:
         plain.close()
         raise
-
-
-def _words(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__

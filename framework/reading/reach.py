@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from threading import Event
 from typing import TypeVar
 
-from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError, Refused
+from framework.errors import BrokerUnreachable, ConnectionLost, NotConnected, ProtocolError, Refused
 from framework.net.address import AllowList, parse_address
 from framework.net.credentials import Credentials
 from framework.net.real_clock import RealClock
@@ -59,7 +59,7 @@ class Reach:
     # Name servers
 
     def ask_name_server(self, exchange: Exchange[T]) -> T:
-        """The first result. Else the last refusal, or BrokerUnreachable with the names of all."""
+        """The first result. Else the last refusal, or NotConnected with the names of all."""
         failed: list[str] = []
         refused: Refused | None = None
         for step in range(len(self._servers)):
@@ -76,7 +76,7 @@ class Reach:
                 return exchange.read(answer)
         if refused is not None:
             raise refused
-        raise BrokerUnreachable(f"no name server answers ({', '.join(self._servers)}): {'; '.join(failed)}")
+        raise NotConnected(f"no name server answers ({', '.join(self._servers)}): {'; '.join(failed)}")
 
     def route(self, topic: str, *, fresh: bool = False) -> Route | None:
         """Where the topic is; None where no name server knows it. `fresh` asks again."""

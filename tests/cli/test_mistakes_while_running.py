@@ -19,7 +19,9 @@ from pathlib import Path
 import pytest
 import trustme
 
+from framework.cli import main
 from framework.cli.exit_codes import ExitCode
+from framework.net.tls import CLOSED_IN_HANDSHAKE, SILENT_CLOSE_HINT
 from tests.cli.processes import ROOT, Command, command
 from tests.cli.test_usual_mistakes import SHOP, in_folder, plain, said
 
@@ -151,7 +153,7 @@ def test_plain_on_a_port_of_tls_is_said_once_and_names_tls(tmp_path: Path, with_
     """Each connection is made and closed: to say each would be a line a second."""
     lines = said_in_seconds(in_folder(tmp_path, {"shop.py": SHOP}), "--name-server", with_tls)
 
-    reason = "closed by the peer, without a word; is it a TLS port, or no broker?"
+    reason = f"closed by the peer{SILENT_CLOSE_HINT}"
     assert [
         f"[warning ] name server unreachable id=FA-C102 reason='ADDRESS: {reason}' servers=['ADDRESS']",
         f"[warning ] not connected id=FA-N106 peer=ADDRESS reason='{reason}' {CHECK_SERVER}",
@@ -162,8 +164,21 @@ def test_tls_on_a_plain_port_is_said_once_and_names_tls(tmp_path: Path, box: tup
     arguments = ("--name-server", box[1], "--set", "cluster.tls.enabled=true")
     lines = said_in_seconds(in_folder(tmp_path, {"shop.py": SHOP}), *arguments)
 
-    reason = "reason='connection closed during the TLS handshake; the peer may not speak TLS there'"
+    reason = f"reason='{CLOSED_IN_HANDSHAKE}'"
     assert [f"[warning ] not connected id=FA-N106 peer=ADDRESS {reason} {CHECK_SERVER}", UNREACHABLE] == lines
+
+
+@pytest.mark.parametrize("words", [("lag",), ("tail", "orders"), ("doctor",), ("send", "orders", "hi")], ids=str)
+def test_each_command_says_the_same_of_a_port_of_the_other_kind(
+    words: tuple[str, ...], box: tuple[Command, str], with_tls: str, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    assert ExitCode.UNREACHABLE == main.run([*words, "--name-server", with_tls])
+    assert f"{with_tls}: closed by the peer{SILENT_CLOSE_HINT} [FA-C002]" in capsys.readouterr().err
+
+    monkeypatch.setenv("FRAMEWORK_APP__CLUSTER__TLS__ENABLED", "true")
+    assert ExitCode.UNREACHABLE == main.run([*words, "--name-server", box[1]])
+    assert f"{box[1]}: {CLOSED_IN_HANDSHAKE} [FA-C002]" in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken_names_it_and_the_way_out(tmp_path: Path, box: tuple[Command, str]) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from framework.net.channel import SILENT_CLOSE_HINT, Channel
+from framework.net.channel import Channel
 from framework.net.listener import REFUSED_MAX, REFUSED_SECONDS, Listener
 from framework.net.pool import Pool
 from framework.net.real_world import real_world
+from framework.net.tls import SILENT_CLOSE_HINT
 from framework.wire.command import RemotingCommand
 from tests.net.memory import MemoryNetwork, join, virtually, world_with
 from tests.patience import until

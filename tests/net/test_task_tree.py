@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+import pytest
 import structlog
 
+from framework.net import task_tree
 from framework.net.task_tree import TaskTree
 
 
@@ -118,8 +120,9 @@ def test_a_cancelled_child_is_no_error() -> None:
     assert [] == reports
 
 
-def test_a_child_that_swallows_its_cancellation_is_named_and_left() -> None:
+def test_a_child_that_swallows_its_cancellation_is_named_and_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever closes its tree would wait for ever, and with it a stop."""
+    monkeypatch.setattr(task_tree, "CLOSE_SECONDS", 0.1)
     free = asyncio.Event()
 
     async def swallow() -> None:
