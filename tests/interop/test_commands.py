@@ -92,6 +92,12 @@ def test_a_reset_reaches_a_java_member_that_is_online(
 
     rows_of(capsys, "reset", group, topic, "--to", "earliest", "--yes", "--json", *where)
     member.received(40)  # what is there is given out once more
+
+    def pending() -> int:
+        (row,) = [row for row in rows_of(capsys, "groups", "--json", *where) if row["group"] == group]
+        return int(row["resets_pending"])
+
+    wait_until(lambda: pending() == 0, "the reset to be taken")
     member.leave()
 
 
@@ -148,7 +154,8 @@ FIELDS = {
     "topics": ["topic", "queues", "brokers"],
     "groups": [
         "group", "members", "lag", "state", "retries_waiting", "dead_letters", "dead_last_hour", "failed_last_hour",
-        "success_ago_s", "handlers_running", "oldest_handler_s", "handlers_hanging", "silent_members", "troubles",
+        "success_ago_s", "handlers_running", "oldest_handler_s", "handlers_hanging", "silent_members", "resets_pending",
+        "troubles",
     ],
     "groups GROUP": ["topic", "broker", "queue", "offset", "end", "lag", "lag_s", "owner"],
     "lag": ["group", "topic", "broker", "queue", "offset", "end", "lag", "lag_s", "owner"],
