@@ -8,24 +8,19 @@ bytes. Everything is frozen. `sources.py` knows where a value came from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, Self, get_args, get_origin
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
 
 from framework.core import limits
 from framework.core.stopping import stop_ms
 from framework.errors import ConfigurationError, ConfigurationMistakes
-from framework.model.allocation import Allocation
 from framework.model.durations import to_text
-from framework.model.reserved import TRACE_TOPIC
-from framework.model.subscription import Start
+from framework.settings.consumers import ConsumerSettings
 from framework.settings.fields import (
-    CONCURRENCY_MAX,
     Address,
     Addresses,
-    AllocationSetting,
     BoxLimits,
     Code,
     FileName,
@@ -36,11 +31,8 @@ from framework.settings.fields import (
     Listen,
     Live,
     Networks,
-    RateSetting,
     Readable,
-    StartSetting,
     Texts,
-    TopicName,
     is_loopback,
     several,
     standing_open,
@@ -48,44 +40,11 @@ from framework.settings.fields import (
 from framework.settings.hidden import Hidden
 from framework.settings.mistakes import Places, translated, without_mistaken
 from framework.settings.secret import Secret
+from framework.settings.section import Section
 from framework.settings.units import Duration, Size
 
 SOURCES = "_sources"
 """The argument of `AppSettings` by which `sources.py` hands over what it has read."""
-
-
-class Section(BaseModel):
-    """What all sections share: they are frozen, and an unknown key is an error."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        validate_default=True,
-        hide_input_in_errors=True,
-        arbitrary_types_allowed=True,
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_empty(cls, value: Any) -> Any:
-        """`tls:` with no value means the default, as for an empty list or mapping. A single value that is empty is an
-        error, unless its field allows it.
-        """
-        if value is None:
-            return {}
-        if not isinstance(value, Mapping):
-            return value
-        fields = cls.model_fields
-        return {key: each for key, each in value.items() if each is not None or not _is_collection(fields.get(key))}
-
-
-def _is_collection(field: FieldInfo | None) -> bool:
-    if field is None or field.is_required() or any(hasattr(each, "min_length") for each in field.metadata):
-        return False
-    kind = field.annotation
-    while get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
-    return get_origin(kind) in {tuple, Mapping}
 
 
 class ProcessSettings(Section):
@@ -185,76 +144,6 @@ class ClusterSettings(Section):
     """Signed requests (ACL)."""
     tls: TlsSettings = TlsSettings()
     """Encryption."""
-
-
-class ConsumerSettings(Section):
-    concurrency: Live[Annotated[int, Field(ge=1, le=CONCURRENCY_MAX)]] = 20
-    """Handlers that run at once in this process: tasks for async handlers, threads for others."""
-    paused: Live[bool] = False
-    """Start no handler and pull nothing while this is true. The group keeps its queues."""
-    autostart: bool = True
-    """Join when the application starts. false: join when the code calls app.start_consumer("GROUP"); until then this
-    process is no member of the group."""
-    rate: Live[RateSetting | None] = None
-    """The most messages handed to handlers in this process, with retries: 100/s, 30/m, 1000/h. Empty: unlimited."""
-    max_retries: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """Retries after the first delivery; then the message goes to the dead-letter queue. Empty: 16 (17 deliveries), and
-    unlimited in orderly groups. Broadcasting groups retry in place, then drop the message; empty: 0."""
-    start: StartSetting = Start("last")
-    """Where a new group starts: first, last, an age (30m), or a time with its zone."""
-    skip_older_than: Annotated[Duration, Field(ge=1)] | None = None
-    """Messages stored longer ago than this are done without being handled, except retries. Empty: no such rule."""
-    skip_backlog_over: Annotated[int, Field(ge=0)] | None = None
-    """Messages further behind their queue's end than this are done unhandled, except retries. Empty: no such rule."""
-    timeout: Live[Annotated[Duration, Field(ge=1)] | None] = 900_000
-    """How long a handler may run before `expiry` decides about its message. Not for orderly groups. Empty: no limit."""
-    expiry: Live[Annotated[str, Field(min_length=1)]] = "send_back"
-    """What happens to a message at `timeout`: send_back, dead_letter, drop, extend (runs on), or a plugin's policy."""
-    stuck_after: Annotated[Duration, Field(ge=1)] = 900_000
-    """Orderly groups: report a queue or key that one message has blocked for this long, once per message."""
-    delivery: Literal["pull", "pop", "broker"] = "pull"
-    """How messages are taken. pull: members divide the queues. pop: any member takes any message, and brokers keep
-    which are done (RocketMQ 5.0 and later). broker: pop or pull, as mqadmin setConsumeMode says per topic. See
-    docs/popping.md."""
-    invisible: Annotated[Duration, Field(ge=5_000, le=300_000)] = 60_000
-    """How long a popped message is hidden from other members. It is renewed while the message waits or is handled;
-    after a crash, another member gets the message when this is over. Not with `delivery: pull`."""
-    pull_batch: Annotated[int, Field(ge=1, le=1024)] = 32
-    """Messages per pull. A RocketMQ broker returns at most 32."""
-    cache_count: Live[Annotated[int, Field(ge=1, le=65_535)]] = 1_000
-    """Stop pulling a queue while it holds more pulled messages than this that are not done. One pull may exceed it by
-    `pull_batch`."""
-    cache_bytes: Live[Annotated[Size, Field(ge=1 << 16)]] = 100 << 20
-    """Stop pulling a queue while its pulled messages take more bytes than this. `app.budget` limits all queues."""
-    topic_count: Live[Annotated[int, Field(ge=1)] | None] = None
-    """`cache_count` for all owned queues of a topic together, in equal shares. Empty: no such limit."""
-    topic_bytes: Live[Annotated[Size, Field(ge=1 << 16)] | None] = None
-    """`cache_bytes` for all owned queues of a topic together, in equal shares. Empty: no such limit."""
-    explicit_ack: bool = False
-    """Only `Ack()` is success. A message whose handler returns nothing is retried."""
-    undecodable: Literal["dead_letter", "retry", "hold", "drop"] = "dead_letter"
-    """What happens to a body that does not fit the handler's annotation: dead_letter, retry, hold (its queue), drop."""
-    undecodable_max: Annotated[int, Field(ge=0)] = 100
-    """After so many undecodable bodies in a row of a topic, in a process, hold the queue instead. 0: never."""
-    exits: Literal["dead_letter", "retry"] = "dead_letter"
-    """A message whose handler ended processes three times fails; at `max_retries`: dead_letter, or retry (forever)."""
-    damaged: Literal["hold", "skip"] = "hold"
-    """A stored message with inconsistent bytes: hold its queue until a pull returns good ones, or skip it."""
-    progress: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")] = "auto"
-    """Where to keep which messages are done above an unfinished one, so that a crash repeats none of them. auto: as
-    topic once a gap has lasted for 2 s, at no cost before; local if no topic may be created. topic: a topic of the
-    group, %ACK%GROUP. local: files on this machine. broker: the built-in broker, which then rejects late commits of a
-    previous owner. none: nowhere. Or a plugin's store. See docs/reliability.md."""
-    once_store: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")] = "memory"
-    """Where handlers with `once` record what they have handled. memory: this process, at most 100,000 keys per handler.
-    sqlite: a file on this machine that survives crashes and is shared by its processes. Or a plugin's store."""
-    allocation: AllocationSetting = Allocation("averaging")
-    """The strategy that divides queues among a group's members, the same in all: its name, or {name: {option:
-    value}}."""
-    trace: bool = False
-    """Send a trace of every delivery, for mqadmin queryMsgTraceById and the Dashboard."""
-    trace_topic: TopicName = TRACE_TOPIC
-    """The topic for traces. Brokers have the default one if traceTopicEnable is set, or if they create topics."""
 
 
 class BroadcastingSettings(Section):

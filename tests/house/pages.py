@@ -23,10 +23,11 @@ from pydantic.fields import FieldInfo
 import framework
 from framework.catalogue.pages import content
 from framework.settings import json_schema, units
+from framework.settings.consumers import ConsumerSettings
 from framework.settings.explain import spelled
 from framework.settings.fields import OnEdit, on_edit
 from framework.settings.models import models_below, one_line
-from framework.settings.schema import AppSettings, ConsumerSettings
+from framework.settings.schema import AppSettings
 from tests.house.options_page import OPTIONS, options_page
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +37,7 @@ LOGS, ERRORS = ROOT / "docs" / "logs.md", ROOT / "docs" / "errors.md"
 SETTINGS_HEAD = """\
 # Settings
 
-Every key of `framework-app.yaml`, generated from `framework/settings/schema.py`.
+Every key of `framework-app.yaml`, generated from `framework/settings/schema.py` and `consumers.py`.
 
 **Sources.** Each overrides the ones before it:
 

@@ -22,7 +22,8 @@ from framework.hooks.host import PluginHost
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.settings import document
-from framework.settings.schema import AppSettings, ConsumerSettings, CredentialsSettings
+from framework.settings.consumers import ConsumerSettings
+from framework.settings.schema import AppSettings, CredentialsSettings
 from framework.testing import Harness
 from framework.testing.laws import check_allocation, check_codec, check_expiry
 from tests.house.options_page import OPTIONS, options_page
@@ -121,9 +122,9 @@ def test_default_yaml_has_every_setting_with_its_default_and_nothing_else() -> N
 
 def meanings() -> dict[str, dict[str, str]]:
     """Class -> field -> the text below it in the schema. Read here and not at each start, which it would slow down."""
-    tree = ast.parse((ROOT / "framework" / "settings" / "schema.py").read_text())
     found: dict[str, dict[str, str]] = {}
-    for node in tree.body:
+    files = [ROOT / "framework" / "settings" / name for name in ("schema.py", "consumers.py")]
+    for node in (node for file in files for node in ast.parse(file.read_text()).body):
         if isinstance(node, ast.ClassDef):
             for field, text in pairwise(node.body):
                 if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):

@@ -22,7 +22,8 @@ from framework.model import delay_levels
 from framework.model.contracts import AllocationStrategy
 from framework.model.outcome import BatchFailed, RetryLater
 from framework.model.queue import MessageQueue
-from framework.settings.schema import AppSettings, ConsumerSettings
+from framework.settings.consumers import ConsumerSettings
+from framework.settings.schema import AppSettings
 from framework.testing.story import Story, all_handled, tell
 from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.facts import Copied, Finished, Started

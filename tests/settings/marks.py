@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
+from framework.settings.consumers import ConsumerSettings
 from framework.settings.fields import OnEdit, on_edit
-from framework.settings.schema import AppSettings, ConsumerSettings
+from framework.settings.schema import AppSettings
 
 
 def marked(mark: OnEdit) -> frozenset[tuple[str, ...]]:

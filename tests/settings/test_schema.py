@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from framework.model.subscription import Start
-from framework.settings.schema import AppSettings, ConsumerSettings, TlsSettings
+from framework.settings.consumers import ConsumerSettings
+from framework.settings.schema import AppSettings, TlsSettings
 
 
 def mistakes_in(values: dict[str, object], places: dict[tuple[str, ...], str] | None = None) -> list[str]:

@@ -14,7 +14,8 @@ import pytest
 import framework
 from framework import marks
 from framework.broker.settings import BrokerSettings
-from framework.settings.schema import ClusterSettings, ConsumerSettings, ProcessSettings
+from framework.settings.consumers import ConsumerSettings
+from framework.settings.schema import ClusterSettings, ProcessSettings
 from framework.testing.sim.streams import Stream
 from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.rare.bends import RunBends

@@ -45,7 +45,8 @@ from framework.mistakes import (
     SyntaxWrong,
 )
 from framework.model.namespaces import unwrap
-from framework.settings.schema import AppSettings, ConsumerSettings, alike
+from framework.settings.consumers import ConsumerSettings
+from framework.settings.schema import AppSettings, alike
 
 AnyConsumer = Consumer[..., Any]
 _OUR_OTHER_NAMES = frozenset({"framework_app", "frameworkapp"})

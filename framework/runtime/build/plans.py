@@ -36,7 +36,8 @@ from framework.services.call.undecodable import Undecodable
 from framework.services.offsets.local_offsets import OffsetFiles
 from framework.services.orderly.keys import contained, sharding_key
 from framework.services.recurring import Recurring
-from framework.settings.schema import AppSettings, ConsumerSettings
+from framework.settings.consumers import ConsumerSettings
+from framework.settings.schema import AppSettings
 
 AUTO = "auto"
 """The store that a group has of itself, from the first gap that lasts: `topic`, or `local` where that may not be."""

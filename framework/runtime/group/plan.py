@@ -25,7 +25,7 @@ from framework.services.call.trace import ConsumeTrace
 from framework.services.call.undecodable import Undecodable
 from framework.services.offsets.local_offsets import OffsetFiles
 from framework.services.orderly.desk import InOrder
-from framework.settings.schema import ConsumerSettings
+from framework.settings.consumers import ConsumerSettings
 
 
 @dataclass(frozen=True, slots=True)

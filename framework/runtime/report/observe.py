@@ -15,7 +15,7 @@ from framework.runtime.build.connect import consume_from
 from framework.runtime.group.group import ConsumerGroup
 from framework.services.crew.run import MessageCounts
 from framework.services.queue.pull import PullLoop
-from framework.settings.schema import ConsumerSettings
+from framework.settings.consumers import ConsumerSettings
 
 
 def total(each: Iterable[MessageCounts]) -> MessageCounts:

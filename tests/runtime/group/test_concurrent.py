@@ -13,7 +13,7 @@ from framework.hooks.listeners import NO_LISTENERS
 from framework.net.real_world import real_world
 from framework.net.task_tree import TaskTree
 from framework.runtime.group.concurrent import Concurrent
-from framework.settings.schema import ConsumerSettings
+from framework.settings.consumers import ConsumerSettings
 
 
 @pytest.mark.parametrize("is_started", [False, True])

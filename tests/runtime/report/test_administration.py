@@ -16,7 +16,8 @@ from framework.runtime import administration
 from framework.runtime.administration import AppAdministration
 from framework.runtime.report.observe import shown
 from framework.runtime.report.stacks import stacks
-from framework.settings.schema import AppSettings, ConsumerSettings
+from framework.settings.consumers import ConsumerSettings
+from framework.settings.schema import AppSettings
 from framework.wire.bodies.running import SUCCESS, THREW, RunningInfo
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
