@@ -15,6 +15,7 @@ from framework.net.pool import Pool
 from framework.wire.bodies.config import KeyValues
 from framework.wire.bodies.group import ConsumerList
 from framework.wire.bodies.heartbeat import CheckClientConfig, SubscriptionData
+from framework.wire.bodies.route import MASTER
 from framework.wire.bodies.running import RunningInfo
 from framework.wire.exchanges import Exchange, body_of, nothing
 from framework.wire.requests.admin import BrokerRuntimeRequest
@@ -61,6 +62,10 @@ class Inquiries:
     def addresses(self) -> list[str]:
         """The masters', whose clocks date what is stored."""
         return self._routes.masters()
+
+    def find(self, broker: str) -> str | None:
+        """The address of this one's master, where a route names it."""
+        return self._routes.find(broker, MASTER)
 
     async def _ask(self, topic: str, exchange: Exchange[T], first: int = 0) -> T:
         if not self._routes.brokers_of(topic):

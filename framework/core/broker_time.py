@@ -65,6 +65,14 @@ class BrokerTime:
         """Those of whom something is known."""
         return tuple(self._ahead)
 
+    def of(self, broker: str, now_ms: int) -> tuple[int, int] | None:
+        """What time it is at one of them, at least and at most; None where it has not said."""
+        ahead = self._ahead.get(broker)
+        if ahead is None:
+            return None
+        known = ahead.grown(now_ms)
+        return known.low_ms + now_ms, known.high_ms + now_ms
+
     def bounds(self, now_ms: int) -> tuple[int, int] | None:
         """What time it is, at least and at most; None where nobody has said. One of several brokers counts whose clock
         is in the middle, so that one that is wrong by hours moves nothing.

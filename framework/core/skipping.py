@@ -6,7 +6,6 @@ like messages that the broker filtered out. Nothing of it is ever in a window.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 
 from framework.core import limits
@@ -42,8 +41,15 @@ class Skipping:
         self.total = 0
         """Offsets, those of messages that a filter would have left out among them."""
 
-    def cut(self, found: Found, begin: int, now_ms: int) -> SkipResult | None:
-        """What is left of an answer to a pull from `begin`; None where nothing is skipped."""
+    def is_old(self, found: Found, now_ms: int) -> bool:
+        """Whether the first message is: those behind it are looked at only then."""
+        age_ms = self.rules.older_than_ms
+        return age_ms is not None and bool(found.messages) and found.messages[0].stored_ms < now_ms - age_ms
+
+    def cut(self, found: Found, begin: int, now_ms: int | None) -> SkipResult | None:
+        """What is left of an answer to a pull from `begin`; None where nothing is skipped. `now_ms` is by the clock
+        that dated the messages; without one, none of them is old.
+        """
         to, reason = begin, ""
         backlog, age_ms = self.rules.backlog_over, self.rules.older_than_ms
         if backlog is not None and found.max_offset - backlog > to:
@@ -51,7 +57,7 @@ class Skipping:
             # word, though: the next one says again where the end is.
             to = min(found.max_offset - backlog, begin + limits.OFFSET_JUMP_MAX)
             reason = f"more than {backlog} behind the end"
-        if age_ms is not None and found.next_offset > to:
+        if age_ms is not None and now_ms is not None and found.next_offset > to:
             young = _first_since(found.messages, now_ms - age_ms, found.next_offset)
             if young > to:
                 to, reason = young, f"stored more than {to_text(age_ms)} ago"
@@ -70,5 +76,5 @@ def _first_since(messages: list[Message], since_ms: int, end: int) -> int:
     """
     if not messages or messages[0].stored_ms >= since_ms:
         return -1
-    at = bisect_left(messages, since_ms, key=lambda message: message.stored_ms)
-    return messages[at].queue_offset if at < len(messages) else end
+    # One by one: where the broker's clock was set, a young one may stand between two that look old.
+    return next((each.queue_offset for each in messages if each.stored_ms >= since_ms), end)

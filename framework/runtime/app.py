@@ -159,10 +159,13 @@ class App:
         async def reply(request: Message, body: bytes) -> None:
             await cluster.replies.send(request, body)
 
+        def now_at(broker: str) -> int | None:
+            return membership.ages.now_ms(broker)
+
         reports = Reports(self.on_event, self.world.workers, self.settings.cluster.namespace)
         self._planned = partial(
             group_plans, host=self.plugins, reports=reports, world=self.world, worker=self.worker,
-            means=Means(self._resources.values, self._publish, self.world.workers.run, reply, self._exits),
+            means=Means(self._resources.values, self._publish, self.world.workers.run, reply, now_at, self._exits),
             traces=self._traces, onces=self._onces,
         )  # fmt: skip
         plans = self._planned(self.settings, self.consumers)

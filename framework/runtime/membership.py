@@ -28,6 +28,7 @@ from framework.runtime.group.subscribing import changed, dated
 from framework.runtime.joining import Joining
 from framework.runtime.pauses import Pauses
 from framework.runtime.reports import Reports
+from framework.services.ages import Ages
 from framework.services.call.resources import Values
 from framework.services.census import CensusLoop
 from framework.services.clocks import AlignedClock, ClockLoop
@@ -48,6 +49,9 @@ class Membership:
     """How brokers and other members know this process (the client id)."""
     cluster: Cluster
     heartbeats: HeartbeatLoop
+    ages: Ages
+    """By which time to age messages."""
+    _clocks: ClockLoop
     _rooms: RoomWatch
     _reports: Reports
     _tree: TaskTree
@@ -75,6 +79,9 @@ class Membership:
         """Make the groups that do not wait for anything. Nobody hears of them yet."""
         self.member, self.cluster, self._reports, self._tree = member, cluster, reports, tree
         self.failed_loops = tree.failed_loops
+        self._clocks = ClockLoop(self._clock, cluster.inquiries)
+        self.ages = Ages(self._clock, self._clocks)
+        cluster.replies.ages = self.ages.now_ms
         self.heartbeats = HeartbeatLoop(
             cluster.brokers,
             lambda: heartbeat_of(self.member, [group.plan for group in self.groups], cluster.introductions.producers),
@@ -103,6 +110,7 @@ class Membership:
             doubled=lambda group: self._tree.start(
                 self.joining.doubled(self.cluster, group, self.member), name="doubled"
             ),
+            ages=self.ages,
             tree=self._tree,
         )
 
@@ -112,12 +120,11 @@ class Membership:
         """Find the brokers and say who we are, before the first rebalance. What fails is tried again by the loops."""
         cluster, tree, chance = self.cluster, self._tree, self._world.chance
         await connect.find_brokers(cluster, [group.plan for group in self.groups], more_topics)
-        clocks = ClockLoop(self._clock, cluster.inquiries)
-        await clocks.ask()
+        await self._clocks.ask()
         for group in self.groups:  # what they say of themselves is dated by the brokers' time
             group.plan = dated(group.plan, self._clock.now_ms())
             group.subscriptions = group.plan.wanted
-        supervise(tree, "clocks", clocks.run, chance)
+        supervise(tree, "clocks", self._clocks.run, chance)
         await refuse_filters([group.plan for group in self.groups], cluster, self.member, tree)
         with patience.paused():
             self.groups, held = await self.joining.look_around(cluster, self.groups, self.member)

@@ -1,4 +1,4 @@
-"""The brokers' clock: asked for at the start and every five minutes, and the application's own clock, corrected by it.
+"""The brokers' clocks: asked for at the start and every five minutes, and the application's own clock, corrected by it.
 
 Everything in an application that is dated or aged uses `AlignedClock`. Its monotonic time is the system's: how long
 something takes has nothing to do with what time it is.
@@ -26,6 +26,8 @@ ASKED_MAX = 5
 EACH_SECONDS = 300.0
 AGAIN_SECONDS = 30.0
 """How soon after nobody has answered."""
+FRESH_SECONDS = 10.0
+"""How old a broker's word may be where messages are to be skipped by it: its clock may have been set since."""
 OFF_MS = 1_000
 """What is put right without a word: milliseconds are nobody's mistake."""
 
@@ -42,6 +44,10 @@ class AlignedClock:
 
     def monotonic_ms(self) -> int:
         return int(self.monotonic() * 1000)
+
+    def wall_ms(self) -> int:
+        """The time of day by this machine's own clock, whatever brokers say."""
+        return self._clock.now_ms()
 
     def now_ms(self) -> int:
         wall_ms = self._clock.now_ms()
@@ -61,6 +67,7 @@ class TellsTime(Protocol):
     """The calls of the client that this needs."""
 
     def addresses(self) -> list[str]: ...
+    def find(self, broker: str) -> str | None: ...
     async def clock(self, address: str) -> Reading: ...
 
 
@@ -71,6 +78,9 @@ class ClockLoop:
         self._clock, self._brokers = clock, brokers
         self._silent: dict[str, str] = {}
         """Broker -> why it did not tell; logged on entering."""
+        self._asked: dict[str, float] = {}
+        """Broker -> when it was asked last, whatever came of it."""
+        self._asking: dict[str, asyncio.Lock] = {}
         self._is_off = False
 
     async def run(self) -> None:
@@ -80,9 +90,12 @@ class ClockLoop:
 
     async def ask(self) -> None:
         """Ask some brokers at once, and say so where this machine's clock is wrong."""
-        chosen = sorted(self._brokers.addresses())[:ASKED_MAX]
-        for gone in [each for each in self._clock.brokers.brokers if each not in chosen]:
+        known = sorted(self._brokers.addresses())
+        chosen = [each for at, each in enumerate(known) if at < ASKED_MAX or each in self._asked]
+        for gone in [each for each in {**self._asked, **self._silent} if each not in chosen]:
             self._clock.brokers.forget(gone)
+            for kept in (self._asked, self._asking, self._silent):
+                kept.pop(gone, None)
         tree = TaskTree()
         try:
             for task in [tree.start(self._ask(each), name=f"clock of {each}") for each in chosen]:
@@ -91,7 +104,28 @@ class ClockLoop:
             await tree.close()
         self._say()
 
+    def said_by(self, broker: str) -> tuple[int, int] | None:
+        """What time it is at the broker of this name, at least and at most; None where it has not said."""
+        address = self._brokers.find(broker)
+        return None if address is None else self._clock.brokers.of(address, self._clock.monotonic_ms())
+
+    async def ask_anew(self, broker: str) -> None:
+        """Have heard the broker of this name a moment ago. One that does not tell is not asked again all the time."""
+        address = self._brokers.find(broker)
+        if address is None:
+            return
+        async with self._asking.setdefault(address, asyncio.Lock()):  # who waits here is told by the same answer
+            again = AGAIN_SECONDS if address in self._silent else FRESH_SECONDS
+            if self._clock.monotonic() - self._asked.get(address, float("-inf")) >= again:
+                await self._ask(address)
+
     async def _ask(self, address: str) -> None:
+        try:
+            await self._answered(address)
+        finally:
+            self._asked[address] = self._clock.monotonic()
+
+    async def _answered(self, address: str) -> None:
         now: Callable[[], int] = self._clock.monotonic_ms
         asked_ms = now()
         try:

@@ -6,12 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
+from framework.client.inquiries import Inquiries
+from framework.core.broker_time import Reading
 from framework.declare import consumer
+from framework.errors import Refused
 from framework.testing.sim.machine import Machine
 from framework.testing.story import Story, all_handled, tell
 from framework.testing.swarm.checkers import each_queue_has_one_owner, nothing_lost, order_kept, retries_bounded
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Said
+from framework.testing.swarm.facts import Finished, Said
 from framework.testing.swarm.workload import GroupLoad, Workload
 
 HOUR_MS = 3_600_000
@@ -212,8 +215,45 @@ def test_the_age_of_messages_goes_by_the_broker_s_clock() -> None:
         await story.start_apps(1)
         await story.send("orders", 10)
         await story.within("1m").until(all_handled)
-        assert machine.app is not None
-        (group,) = machine.app.snapshot().groups
-        return group.skipped
+        return skipped(machine)
 
     assert 0 == tell(scenario, cluster)
+
+
+def skipped(machine: Machine) -> int:
+    assert machine.app is not None
+    return sum(group.skipped for group in machine.app.snapshot().groups)
+
+
+FIVE_YEARS_MS = 5 * 365 * 24 * HOUR_MS
+
+
+@pytest.mark.parametrize("lie_ms", [FIVE_YEARS_MS, -FIVE_YEARS_MS])
+def test_one_broker_s_wrong_clock_skips_nothing_new_of_another(lie_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One tells a time that is years off; the other one has the topic, its clock is right, and it may not be asked."""
+    load = GroupLoad(fail_rate=0.0, poison_rate=0.0)
+    workload = Workload(queues=2, groups=(load,), settings={"skip_older_than": "1m"})
+    cluster, ask = Cluster(0, apps=0, brokers=2, workload=workload), Inquiries.clock
+
+    async def told(inquiries: Inquiries, address: str) -> Reading:
+        if address == inquiries.find("broker-b"):
+            raise Refused(16, "no permission", request="runtime", peer=address)
+        reading = await ask(inquiries, address)
+        return Reading(reading.low_ms + lie_ms, reading.high_ms + lie_ms)
+
+    monkeypatch.setattr(Inquiries, "clock", told)
+
+    async def scenario(story: Story) -> None:
+        (app,) = await story.start_apps(1)
+        await story.send("orders", 40)
+        await story.within("1m").until(all_handled)
+        assert 0 == skipped(app)
+        await story.leave(app)
+        await story.send("orders", 40)
+        await story.sleep("2m")
+        story.restart(app)
+        await story.within("1m").until(lambda _: skipped(app) == 40)
+        assert 40 == len(story.handled()), "what is old there is skipped as ever"
+        assert {"broker-b"} == {fact.queue.broker for fact in story.history.of(Finished)}
+
+    tell(scenario, cluster)

@@ -39,6 +39,9 @@ class Brokers:
     def addresses(self) -> list[str]:
         return list(self.told)
 
+    def find(self, broker: str) -> str | None:
+        return broker if broker in self.told else None
+
     async def clock(self, address: str) -> Reading:
         self.asked.append(address)
         await asyncio.sleep(0.01)

@@ -6,6 +6,8 @@ wait any more is dropped and counted; it is no failure of the handler, and nothi
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
 from framework.client.outgoing import COMPRESS_ABOVE, DEFAULT_QUEUES
@@ -43,6 +45,8 @@ class Replies:
 
     def __init__(self, pool: Pool, routes: RouteTable, chance: Chance, clock: Clock, identity: Identity) -> None:
         self._pool, self._routes, self._clock = pool, routes, clock
+        self.ages: Callable[[str], int | None] = lambda _: clock.now_ms()
+        """Broker -> the time by which to age the requests that it stored; None: nobody can tell."""
         self._keys = UniqueKeys(identity.host, identity.process, int.from_bytes(chance.token(4)))
         self.sent = 0
         self.dropped = 0
@@ -108,8 +112,8 @@ class Replies:
 
     def _is_over(self, request: Message) -> bool:
         """Whether the requester has given up by its own word; where clocks differ, the broker finds out."""
-        ttl = request.properties.get(TTL, "")
-        return ttl.isascii() and ttl.isdigit() and self._clock.now_ms() > request.born_ms + int(ttl)
+        ttl, now_ms = request.properties.get(TTL, ""), self.ages(request.queue.broker)
+        return now_ms is not None and ttl.isascii() and ttl.isdigit() and now_ms > request.born_ms + int(ttl)
 
     def _drop(self, request: Message, reason: str) -> None:
         self.dropped += 1

@@ -31,6 +31,7 @@ from framework.runtime.group.popping import is_any
 from framework.runtime.group.progressing import Progressing
 from framework.runtime.report.stacks import place_of
 from framework.runtime.reports import GroupReports, Reports
+from framework.services.ages import Ages
 from framework.services.crew.run import MessageCounts
 from framework.services.offsets.commit import CommitLoop
 from framework.services.offsets.nothing_kept import NOTHING_KEPT
@@ -62,6 +63,7 @@ class ConsumerGroup:
         reports: Reports,
         heartbeat_now: Callable[..., None],
         doubled: Callable[[ConsumerGroup], object],
+        ages: Ages,
         tree: TaskTree,
     ) -> None:
         self.plan = plan
@@ -80,7 +82,7 @@ class ConsumerGroup:
         self.subscriptions = plan.wanted
         self.handlings = {**plan.handling, self.retry_topic: retry_handling(plan, world.workers)}
         """Topic -> how its messages are run; a message of the retry topic has lost its own topic."""
-        self._world, self._cluster, self._budget, self._tree = world, cluster, budget, tree
+        self._world, self._cluster, self._budget, self._tree, self._ages = world, cluster, budget, tree, ages
         self._reports = GroupReports(reports, world.clock, member, keeps_copies=plan.broadcasting is None)
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
         self._holding: dict[MessageQueue, asyncio.Task[None]] = {}
@@ -103,7 +105,7 @@ class ConsumerGroup:
             plan.name, member, tuple(self.subscriptions), self.kind.strategy, self.assignment,
             routes=self.kind.routes, brokers=self.kind.members, clock=world.clock, chance=world.chance,
             changed=self._assignment_changed, not_a_member=heartbeat_now, doubled=lambda: doubled(self),
-            offered=lambda topic, queues: self._arrivals.seen(topic, queues, world.clock.now_ms()),
+            offered=lambda topic, queues: self._arrivals.seen(topic, queues, world.clock.monotonic_ms()),
         )  # fmt: skip
         self.progress = NOTHING_KEPT if plan.progress is None else Progressing(parts, plan.progress, self.rebalance)
         """Keeps what has ended above gaps."""
@@ -266,7 +268,7 @@ class ConsumerGroup:
         paced = Paced(self.pacing, handling.batching.count if handling.batching is not None else 1)
         if self.skipping is None or queue.topic == self.retry_topic:
             return [paced]  # what came back for a retry was wanted once, and is older than anything
-        return [Skips(self.skipping, self.plan.name, queue, self.clock), paced]
+        return [Skips(self.skipping, self.plan.name, queue, self._ages), paced]
 
     def _run(self, pull: PullLoop) -> None:
         self._tasks[pull.queue] = supervise(self._tree, f"pull {pull.queue}", pull.run, self._world.chance)
@@ -291,8 +293,9 @@ class ConsumerGroup:
         queue = flow.queue
         if (reset := self._resets.pop(queue, None)) is not None:
             await asyncio.shield(reset)
-        policy = self._arrivals.policy_for(queue, self.plan.settings.start, is_anew=flow.is_sent_back)
-        return await find_start(self.kind.offsets, self.plan.name, queue, policy, self._world.clock.now_ms())
+        now_ms, start = self._world.clock.monotonic_ms(), self.plan.settings.start
+        policy = self._arrivals.policy_for(queue, start, now_ms, is_anew=flow.is_sent_back)
+        return await find_start(self.kind.offsets, self.plan.name, queue, policy, self._ages.asked_ms)
 
     def _begin_leaving(self, pull: PullLoop) -> None:
         is_handed_on = self._leaving.is_stopping or pull.queue not in self.assignment.of(pull.queue.topic)

@@ -23,7 +23,6 @@ from framework.services.call.arguments import called_with, scope_of, value_of
 from framework.services.call.around import OpenContexts
 from framework.services.call.deliver import DeliveryHooks, Judge, Rules
 from framework.services.call.publishing import Means
-from framework.services.call.resources import Values
 from framework.services.call.run_once import ENDS, awaited, failure_at_once, failure_awaited
 
 Results: TypeAlias = list[object] | None
@@ -49,7 +48,7 @@ class Batching:
 def batching_for(
     spec: ConsumerSpec, hooks: DeliveryHooks, clock: Clock, rules: Rules, means: Means | None = None
 ) -> Batching:
-    shape = _Shape(spec, hooks, clock, rules, (means or Means()).values)
+    shape = _Shape(spec, hooks, clock, rules, means or Means())
 
     async def call(messages: Sequence[Message]) -> Results:
         batch = _Batch(shape, messages)
@@ -139,11 +138,12 @@ def _settled(judge: Judge, messages: Sequence[Message], values: Sequence[object]
 class _Shape:
     """What the handler takes, and who judges its results."""
 
-    def __init__(self, spec: ConsumerSpec, hooks: DeliveryHooks, clock: Clock, rules: Rules, values: Values) -> None:
+    def __init__(self, spec: ConsumerSpec, hooks: DeliveryHooks, clock: Clock, rules: Rules, means: Means) -> None:
         self.spec, self.in_order = spec, spec.orderly
         self.arounds, self.is_explicit = tuple(hooks.around), rules.explicit_ack
+        values = means.values
         self.scope, self.shared = scope_of(spec, values), values
-        self.judge = Judge(spec, hooks, clock, rules)
+        self.judge = Judge(spec, hooks, clock, rules, means)
         self.arguments = spec.arguments
         self.values = [value_of(each, rules.undecodable, values) for each in spec.arguments]
         self.undecodable = rules.undecodable

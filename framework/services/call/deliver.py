@@ -81,7 +81,7 @@ def call_for(
         invoke = _giving_on(spec, invoke, means, is_explicit=rules.explicit_ack)
     if hooks.around:  # within `once`, since a repeat is not run; around publishing, so that what is sent is part of it
         invoke = surrounded(invoke, hooks.around, is_async=is_async, is_explicit=rules.explicit_ack)
-    judge = Judge(spec, hooks, clock, rules)
+    judge = Judge(spec, hooks, clock, rules, means)
     if spec.once_ms:
         assert once is not None, "somebody must remember what was handled"
         return _async_once(invoke, judge, once, spec)
@@ -267,11 +267,12 @@ def _all_in_turn(afters: tuple[After, ...]) -> After | None:
 class Judge:
     """Begins a handler's deliveries, judges what the handler returned, calls hooks. Shared by threads; no state."""
 
-    __slots__ = ("_clock", "_is_orderly", "_retry", "_undecodable", "after", "before", "group", "is_explicit",
+    __slots__ = ("_ages", "_is_orderly", "_retry", "_undecodable", "after", "before", "group", "is_explicit",
                  "is_plain", "now")  # fmt: skip
 
-    def __init__(self, spec: ConsumerSpec, hooks: DeliveryHooks, clock: Clock, rules: Rules) -> None:
-        self.group, self._clock, self.now, self._is_orderly = spec.group, clock, clock.monotonic, spec.orderly
+    def __init__(self, spec: ConsumerSpec, hooks: DeliveryHooks, clock: Clock, rules: Rules, means: Means) -> None:
+        self.group, self.now, self._is_orderly = spec.group, clock.monotonic, spec.orderly
+        self._ages = means.ages or (lambda _: clock.now_ms())
         self.before = _first_verdict(tuple(hooks.before))
         self.after = _all_in_turn(tuple(reversed(hooks.after)))
         self._undecodable, self.is_explicit = rules.undecodable, rules.explicit_ack
@@ -311,7 +312,8 @@ class Judge:
         if self.is_explicit:
             value = explicit(value)
         if value is not None and self._retry is not None:
-            age_ms = max(self._clock.now_ms() - message.born_ms, 0)
+            now_ms = self._ages(message.queue.broker)
+            age_ms = 0 if now_ms is None else max(now_ms - message.born_ms, 0)
             value = by_policy(self._retry, value, message.attempt, age_ms)
         return value
 

@@ -49,6 +49,8 @@ class Means:
     send: Send = _nowhere
     in_thread: InThread = _here
     reply: Reply = _nobody
+    ages: Callable[[str], int | None] | None = None
+    """Broker -> the time by which to age its messages, as `services.ages` says; None: the clock's."""
     exits: ExitWatch | None = None
     """Where a parent counts which messages end processes."""
 

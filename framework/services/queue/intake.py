@@ -15,7 +15,7 @@ import structlog
 from framework.core.skipping import Skipping
 from framework.model.pulled import Found
 from framework.model.queue import MessageQueue
-from framework.ports import Clock
+from framework.services.ages import Ages
 
 log = structlog.get_logger()
 
@@ -35,18 +35,21 @@ class Part(Protocol):
 
 
 class Skips:
-    """Cuts off what the group does not want to handle; logged on entering and on leaving. One per owned queue."""
+    """Cuts off what the group does not want to handle; logged on entering and on leaving. One per owned queue.
+
+    Before a message is skipped for its age, its broker is asked what time it is there.
+    """
 
     is_waiting = False
 
-    def __init__(self, skipping: Skipping, group: str, queue: MessageQueue, clock: Clock) -> None:
-        self._skipping, self._clock = skipping, clock
+    def __init__(self, skipping: Skipping, group: str, queue: MessageQueue, ages: Ages) -> None:
+        self._skipping, self._ages, self._broker = skipping, ages, queue.broker
         self._place = {"group": group, "queue": str(queue)}
         self._skipped = 0
         """Since messages began to be skipped; 0 while none are."""
 
     async def take(self, found: Found, begin: int, further: Further) -> bool:
-        cut = self._skipping.cut(found, begin, self._clock.now_ms())
+        cut = self._skipping.cut(found, begin, await self._time_for(found))
         if cut is None:
             if self._skipped:
                 log.info("skipping ended", **self._place, offset=begin, skipped=self._skipped)
@@ -57,3 +60,11 @@ class Skips:
         self._skipped += cut.count
         log.debug("messages skipped", **self._place, begin=begin, end=begin + cut.count, reason=cut.reason)
         return await further(cut.found, begin)
+
+    async def _time_for(self, found: Found) -> int | None:
+        if self._skipping.rules.older_than_ms is None:
+            return None
+        now_ms = self._ages.now_ms(self._broker)
+        if now_ms is not None and not self._skipping.is_old(found, now_ms):
+            return now_ms  # as nearly always
+        return await self._ages.asked_ms(self._broker)

@@ -6,9 +6,9 @@ and lose everything between.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from framework import marks
 from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError
@@ -32,6 +32,10 @@ class StartingPoint:
     """Where the queue ends now: whoever begins there has nothing to catch up on. -1 where nobody asked."""
 
 
+NowAt: TypeAlias = Callable[[str], Awaitable[int | None]]
+"""The time by which to age what a broker stored (`services/ages.py`); None: nobody can tell how old it is."""
+
+
 class KnowsOffsets(Protocol):
     """The calls of the client that positioning needs. Each raises where the broker cannot be asked or refuses."""
 
@@ -49,11 +53,11 @@ class Arrivals:
         self._first: dict[str, tuple[frozenset[MessageQueue], int]] = {}
 
     def seen(self, topic: str, queues: Iterable[MessageQueue], now_ms: int) -> None:
-        """The topic has these queues; only the first word counts."""
+        """The topic has these queues; only the first word counts. The time here is monotonic."""
         if topic not in self._first:
             self._first[topic] = frozenset(queues), now_ms
 
-    def policy_for(self, queue: MessageQueue, policy: Start, *, is_anew: bool = False) -> Start:
+    def policy_for(self, queue: MessageQueue, policy: Start, now_ms: int, *, is_anew: bool = False) -> Start:
         """The group's policy for queues that were there when it joined.
 
         Nobody can have meant to skip what is in a queue that appeared since, or on the group's own retry topic. But a
@@ -72,13 +76,13 @@ class Arrivals:
             case Start("first" | "time"):
                 return policy
             case Start("age", age_ms):
-                return Start("time", joined_ms - max(age_ms, MARGIN_MS))
+                return Start("age", now_ms - joined_ms + max(age_ms, MARGIN_MS))
             case _:
-                return Start("time", joined_ms - MARGIN_MS)
+                return Start("age", now_ms - joined_ms + MARGIN_MS)
 
 
 async def find_start(
-    brokers: KnowsOffsets, group: str, queue: MessageQueue, policy: Start, now_ms: int
+    brokers: KnowsOffsets, group: str, queue: MessageQueue, policy: Start, now_at: NowAt
 ) -> StartingPoint:
     """Ask the broker; raises what the client raises, and the caller asks again later."""
     try:
@@ -99,7 +103,11 @@ async def find_start(
         case Start("last"):
             offset, said = end, "last"
         case Start("age", age_ms):
-            offset, said = await brokers.search_offset(queue, now_ms - age_ms), f"the last {to_text(age_ms)}"
+            now_ms, said = await now_at(queue.broker), f"the last {to_text(age_ms)}"
+            if now_ms is None:
+                offset, said = await brokers.min_offset(queue), f"{said}, but its broker's clock is not ours"
+            else:
+                offset = await brokers.search_offset(queue, now_ms - age_ms)
         case Start(_, at_ms):
             offset, said = await brokers.search_offset(queue, at_ms), f"since {at_ms}"
     return StartingPoint(_checked(queue, offset), f"nothing stored, policy {said} -> {offset}", None, end)

@@ -54,6 +54,10 @@ TABLE: dict[tuple[str, str], tuple[int | type[FrameworkError], int | type[Framew
 }
 
 
+async def now_at(broker: str) -> int:
+    return 1_800_000_000_000
+
+
 def begun(policy: str, answer: str, queue: MessageQueue, *, stored: dict[str, dict[str, int]]) -> tuple[int, str]:
     """Where it begins, and why."""
 
@@ -80,8 +84,8 @@ def begun(policy: str, answer: str, queue: MessageQueue, *, stored: dict[str, di
         try:
             arrivals = Arrivals("billing")
             arrivals.seen(queue.topic, [queue], JOINED_MS)
-            chosen = arrivals.policy_for(queue, POLICIES[policy])
-            start = await find_start(cluster.client.brokers, "billing", queue, chosen, 1_800_000_000_000)
+            chosen = arrivals.policy_for(queue, POLICIES[policy], JOINED_MS)
+            start = await find_start(cluster.client.brokers, "billing", queue, chosen, now_at)
         finally:
             await cluster.client.close()
         return start.offset, start.reason
@@ -125,18 +129,18 @@ def test_a_queue_that_a_known_broker_made_since_begins_at_its_first_message() ->
     arrivals.seen("orders", [TOPIC], JOINED_MS)
     arrivals.seen("orders", [TOPIC, TOPIC._replace(number=7)], JOINED_MS + 1)
     for policy in POLICIES.values():
-        assert Start("first") == arrivals.policy_for(TOPIC._replace(number=7), policy)
-        assert policy == arrivals.policy_for(TOPIC, policy)
+        assert Start("first") == arrivals.policy_for(TOPIC._replace(number=7), policy, JOINED_MS)
+        assert policy == arrivals.policy_for(TOPIC, policy, JOINED_MS)
 
 
 @pytest.mark.parametrize(
     ("policy", "chosen"),
     [
         (Start("first"), Start("first")),
-        (Start("last"), Start("time", JOINED_MS - MARGIN_MS)),
+        (Start("last"), Start("age", MARGIN_MS + 5_000)),
         (Start("time", 5), Start("time", 5)),
-        (Start("age", 1_800_000), Start("time", JOINED_MS - MARGIN_MS)),
-        (Start("age", 86_400_000), Start("time", JOINED_MS - 86_400_000)),
+        (Start("age", 1_800_000), Start("age", MARGIN_MS + 5_000)),
+        (Start("age", 86_400_000), Start("age", 86_405_000)),
     ],
     ids=str,
 )
@@ -147,12 +151,13 @@ def test_a_broker_that_was_not_there_has_history_and_what_came_since(
     """It may have been away for a minute when the group first joined: `last` must not mean all that it holds."""
     arrivals = Arrivals("billing")
     arrivals.seen("orders", seen, JOINED_MS)
-    assert chosen == arrivals.policy_for(TOPIC._replace(broker="broker-z"), policy)
+    assert chosen == arrivals.policy_for(TOPIC._replace(broker="broker-z"), policy, JOINED_MS + 5_000)
     arrivals.seen("paid", [PAID], JOINED_MS)
-    assert chosen == arrivals.policy_for(PAID, policy, is_anew=True), "its topic may have been deleted and made again"
+    chosen_anew = arrivals.policy_for(PAID, policy, JOINED_MS + 5_000, is_anew=True)
+    assert chosen == chosen_anew, "its topic may have been deleted and made again"
 
 
 def test_the_groups_own_retry_topic_has_no_history() -> None:
     arrivals = Arrivals("billing")
     arrivals.seen(RETRY.topic, [], JOINED_MS)
-    assert Start("first") == arrivals.policy_for(RETRY, Start("last"))
+    assert Start("first") == arrivals.policy_for(RETRY, Start("last"), JOINED_MS)
