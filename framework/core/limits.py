@@ -45,6 +45,7 @@ RECORD_REFRESH_MS = 30_000  # an unchanged record is written again, so that thos
 HANDOVER_MS = 2_000  # how long a queue waits for its former owner's word; a Java member never gives it
 HANDOVER_LOOK_MS = 100
 TAKE_AGAIN_MS = 5_000  # two that both take a queue for theirs do so no faster than this
+UNREAD_TRIES = 5  # some ten seconds: a record that its broker cannot give until then is damaged, and is discarded
 RECORDS_READ_MAX = 1_024  # how far back the last record of a queue is looked for: 32 pulls of a stock broker
 
 # Membership

@@ -170,7 +170,7 @@ def decode(content: bytes, queue: MessageQueue) -> ProgressRecord:
         return ProgressRecord(
             queue, int(text["epoch"]), _finished(text) if "runs" in text else None, owner, is_released
         )
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise StoreError(f"progress of {queue}: not a record ({shorten(error)})") from None
 
 

@@ -146,7 +146,8 @@ class ProgressMeans(Protocol):
 
 class KeepsProgress(Protocol):
     """One group's store at work. Whatever it raises, or takes longer than 30 s for, has failed: while it cannot be read
-    a queue does not begin, while it cannot be written nothing is kept and handling goes on. What it takes longer than
+    a queue does not begin, but for a record that was asked for five times and can be replaced: that one is discarded.
+    While it cannot be written nothing is kept and handling goes on. What it takes longer than
     a second for is named.
     """
 

@@ -18,7 +18,7 @@ from framework.client.fences import Fence
 from framework.core import limits
 from framework.core.ranges import Finished, Passing, ProgressRecord, finished_above, joined, within_limit
 from framework.core.window import Window
-from framework.errors import FrameworkError, Refused, StoreError, Superseded
+from framework.errors import BrokerUnreachable, FrameworkError, Refused, StoreError, Superseded
 from framework.model.pulled import Found
 from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
@@ -63,6 +63,8 @@ class QueueProgress:
         self._taken_ms = 0
         self._is_taking = False
         """A take was begun and its answer has not come: it may have been cancelled on the way, and still count."""
+        self._unread = 0
+        """How often in a row the last record, or a message that it speaks of, could not be read."""
         self._is_failing = False
         self._is_writing = asyncio.Lock()
 
@@ -141,12 +143,17 @@ class QueueProgress:
         last, found, reason = None, None, None
         try:
             last = await self._shared.last(self.queue)
-        except StoreError as error:
-            reason = str(error)
+        except FrameworkError as error:
+            reason = self._doubted(error)
         if self._handover.is_taken_by_another(last) or self._handover.has_spoken_late(last):
             return False
         if last is not None:
-            found, reason = await compared(self._shared.looks, self.group, self.queue, last.finished, offset, stored)
+            try:
+                looks, finished = self._shared.looks, last.finished
+                found, reason = await compared(looks, self.group, self.queue, finished, offset, stored)
+            except FrameworkError as error:
+                reason = self._doubted(error)
+        self._unread = 0
         if reason is not None:
             marks.sometimes("a record of ranges was thrown away")
             log.warning("progress discarded", **self._where, reason=reason)
@@ -166,6 +173,20 @@ class QueueProgress:
             log.info("progress taken over", **self._where, offset=offset, low=found.low.offset, ranges=found.ranges)
         self._is_fresh = True
         return True
+
+    def _doubted(self, error: FrameworkError) -> str:
+        """Why a record is discarded that cannot be read; raises while its broker is away, or it is to be tried again.
+
+        A queue must not wait for ever for what is damaged. Where the store can be written, that is what it is.
+        """
+        if isinstance(error, StoreError):
+            return str(error)
+        if isinstance(error, BrokerUnreachable):
+            raise error
+        self._unread += 1
+        if self._unread < limits.UNREAD_TRIES:
+            raise error
+        return f"{error}, in {self._unread} tries"
 
     async def _take_first(self, found: Finished | None) -> None:
         try:

@@ -46,7 +46,10 @@ class _LocalProgress:
 
     async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
         def job() -> int:
-            before = self._read(queue)
+            try:
+                before = self._read(queue)
+            except StoreError as error:  # it may be of another process: then to be taken anew
+                raise Superseded(str(error)) from error
             if before is not None and before.epoch > epoch:
                 raise Superseded(f"progress of {queue}: another process of this machine has taken the queue since")
             self._replace(queue, epoch, content)
