@@ -1,7 +1,8 @@
 """What a request would do, to which topics and groups: what a user's rules are asked about.
 
-A retry topic is its group's. What is not in these tables, or names nothing, concerns the cluster: reading for a code
-that only reads, else changing. So a request that is forgotten here is one for administrators.
+What is named `%..%GROUP` (retries, dead letters, progress) is that group's. What is not in these tables, or names
+nothing, concerns the cluster: reading for a code that only reads, else changing. So a request that is forgotten here is
+one for administrators.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from framework.broker.rules import CLUSTER, CREATE, DELETE, GET, GROUP, PUB, SUB, TOPIC, UPDATE, Want
-from framework.model.reserved import RETRY_PREFIX, pop_retry_topic
+from framework.model.reserved import RETRY_PREFIX, group_of, pop_retry_topic
 from framework.wire.bodies.group import AssignmentQuery, LockBatch
 from framework.wire.bodies.heartbeat import CheckClientConfig, Heartbeat, SubscriptionData
 from framework.wire.bodies.pop import BatchAck
@@ -95,10 +96,11 @@ def wants_of(command: RemotingCommand, cluster: str) -> list[Want]:
 
 
 def _topic(name: str, actions: tuple[str, ...]) -> Want:
-    if name.startswith(RETRY_PREFIX):
-        # Consumers that a broker takes nothing back from send their retries themselves.
-        return _group(name, (SUB,) if actions == (PUB,) else actions)
-    return Want(TOPIC, name, actions)
+    group = group_of(name)
+    if group is None:
+        return Want(TOPIC, name, actions)
+    # Members write there themselves: retries that their broker does not take back, and what they have finished.
+    return _group(group, (SUB,) if actions == (PUB,) else actions)
 
 
 def _group(name: str, actions: tuple[str, ...]) -> Want:

@@ -35,6 +35,7 @@ GROUP_LENGTH_MAX = 120  # leaves room for %RETRY% within a topic of 127
 LONG_TOPIC_LENGTH_MAX = 255
 
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+_OF_A_GROUP = re.compile(r"%[^%]+%(.+)", re.DOTALL)
 
 
 def retry_topic(group: str) -> str:
@@ -57,6 +58,12 @@ def reply_topic(cluster: str) -> str:
 
 def progress_topic(group: str) -> str:
     return PROGRESS_PREFIX + group
+
+
+def group_of(topic: str) -> str | None:
+    """The group whose own topic it is: `%RETRY%billing`, `%DLQ%billing`, `%ACK%billing`; None for everybody's."""
+    found = _OF_A_GROUP.fullmatch(topic)
+    return None if found is None else found[1]
 
 
 def is_legal(name: str, length_max: int = LONG_TOPIC_LENGTH_MAX) -> bool:

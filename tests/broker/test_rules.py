@@ -127,6 +127,62 @@ def test_what_requests_want() -> None:
     assert _wants(200) == _wants(25) == _wants(99_999) == [(CLUSTER, "c", (UPDATE,))]
 
 
+def test_what_is_named_after_a_group_is_the_groups() -> None:
+    """Retries, dead letters, records of progress, and whatever else comes to be named so: no rule for topics reaches
+    them, by no request that names a topic.
+    """
+    lock = LockBatch(group="g", client_id="c", queues=(MessageQueue("%ACK%other", "broker-a", 0),))
+    beat = Heartbeat(
+        client_id="c",
+        consumers=(ConsumerData(group="g", subscriptions=(SubscriptionData(topic="%DLQ%other"),)),),
+    )
+    for kind in ("RETRY", "DLQ", "ACK", "anything"):
+        for code, (actions, topics, _) in _BY_FIELDS.items():
+            for field in topics:
+                wanted = (SUB,) if actions == (PUB,) else actions
+                assert (GROUP, "other", wanted) == _wants(code, {field: f"%{kind}%other"})[0], code
+        assert (GROUP, "other", (SUB,)) in _wants(200_050, {"topic": f"%{kind}%other", "consumerGroup": "g"})
+    assert (GROUP, "other", (SUB,)) in _wants(41, body=lock.encode())
+    assert (GROUP, "other", (SUB,)) in _wants(34, body=beat.encode())
+    assert (GROUP, "ns%billing", (SUB,)) == _wants(310, {"b": "%ACK%ns%billing"})[0], "a group of a namespace"
+    assert (TOPIC, "ns%orders", (PUB,)) == _wants(310, {"b": "ns%orders"})[0]
+
+
+TWO = """
+users:
+  billing: {password: b, rules: [{resources: ["Topic:orders", "Group:billing"], actions: [Pub, Sub]}]}
+  stranger: {password: s, rules: [{resources: ["Topic:*", "Group:mine"], actions: [All]}]}
+"""
+
+
+def test_who_may_do_everything_to_topics_may_nothing_to_another_groups_own() -> None:
+    lab = BrokerLab(verify=Users(_read(TWO), "DefaultCluster").refusal)
+
+    def ask(command: RemotingCommand, name: str) -> int:
+        sign(command, name, name[0])
+        return int(lab.answer(command).code)
+
+    def back(place: str, origin: str, group: str) -> RemotingCommand:
+        fields = {"offset": place, "group": group, "originTopic": origin, "delayLevel": "-1"}
+        return RemotingCommand(36, fields)
+
+    place = str(lab.records("orders")[0].commit_log_offset) if ask(send_command("orders"), "billing") == 0 else ""
+    assert 0 == ask(back(place, "orders", "billing"), "billing"), "a member still sends back"
+    (dead,) = lab.records("%DLQ%billing")
+    for topic in ("%ACK%billing", "%DLQ%billing", "%RETRY%billing"):
+        assert 16 == ask(send_command(topic), "stranger")
+        assert 16 == ask(pull_command(0, topic, "mine"), "stranger")
+    assert 0 == ask(send_command("%ACK%billing"), "billing"), "what a member has finished"
+    assert 0 == ask(pull_command(0, "%ACK%billing", "billing"), "billing")
+    assert 0 == ask(pull_command(0, "%DLQ%billing", "billing"), "billing"), (
+        "dead letters are read by rights on the group"
+    )
+    # By its place in the log, under the name of another topic.
+    assert 16 == ask(back(str(dead.commit_log_offset), "orders", "mine"), "stranger")
+    assert 16 == ask(back(str(dead.commit_log_offset), "%DLQ%billing", "mine"), "stranger")
+    assert 0 == ask(back(place, "orders", "mine"), "stranger")
+
+
 def test_the_fields_that_wants_are_read_from_are_those_of_the_requests() -> None:
     """A name written wrong would look at nothing."""
     known: dict[int, set[str]] = {RequestCode.SEND_BATCH_MESSAGE: {"b"}, RequestCode.LITE_PULL_MESSAGE: set()}

@@ -4,8 +4,10 @@ Differences: asked twice for the same message and attempt it makes one copy (Roc
 makes a second one if the group went back to the message meanwhile, by a reset or a commit, and the first copy has been
 delivered. A group without a retry queue is refused with 16, where RocketMQ answers 0 and drops the message. RETRY_TOPIC
 is ignored if a producer wrote it. A copy goes to a queue that the retry topic has; RocketMQ uses retryQueueNums, also
-after it was raised. The check for a missing master never refuses, since a broker here is always a master. RocketMQ's
-hooks, Java code in its own process that may change this answer, do not exist: in tests an interceptor does that.
+after it was raised. A message in the retry, dead-letter or progress topic of another group is refused with 16, if
+originTopic does not name that topic. The check for a missing master never refuses, since a broker here is always a
+master. RocketMQ's hooks, Java code in its own process that may change this answer, do not exist: in tests an
+interceptor does that.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from framework.broker.store.writer import Transaction
 from framework.marks import safeguard, sometimes
 from framework.model.delay_levels import FIRST_RETRY_LEVEL
 from framework.model.message import DELAY_LEVEL, ORIGIN_MESSAGE_ID, RETRY_TOPIC, WAIT_STORE
-from framework.model.reserved import RETRY_PREFIX
+from framework.model.reserved import RETRY_PREFIX, group_of, pop_retry_topic
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.ids import offset_message_id
@@ -42,6 +44,8 @@ def handle(request: Request) -> Answer:
     if group.retry_queues <= 0:
         raise Refusal(ResponseCode.NO_PERMISSION, f"group {group.name} has no retry queue: set retryQueueNums above 0")
     queue, original = _original(node, header.offset)
+    if _is_anothers(original.topic, header.origin_topic or "", group.name):
+        raise Refusal(ResponseCode.NO_PERMISSION, f"the message at {header.offset} is another group's")
     copy = _copy(node, original)
     level, is_dead = _fate(request, header, group, original.reconsume_times)
     target = _target(node, group, is_dead=is_dead)
@@ -82,6 +86,14 @@ def _original(node: Node, place: int) -> tuple[Queue, Record]:
     if found is None or found[0].broker != node.name:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {place}")
     return found[0], decode(found[1])
+
+
+def _is_anothers(topic: str, named: str, group: str) -> bool:
+    """Whether a message lies in the retries, dead letters or progress of a group that the request does not name: its
+    rights are asked for by what a request names.
+    """
+    owner = group_of(topic)
+    return owner not in {None, group, group_of(named)} and not topic.startswith(pop_retry_topic(group, ""))
 
 
 def _copy(node: Node, original: Record) -> Record:
