@@ -214,6 +214,10 @@ class StoreError(FrameworkError):
     id = "FA-B001"
 
 
+class Unproven(StoreError):
+    """A record that nobody but a member can have written, and that does not prove to be one's."""
+
+
 class Superseded(StoreError):
     """A record that counts no more: another member has taken the queue since its epoch was given."""
 

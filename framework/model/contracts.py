@@ -139,6 +139,12 @@ class ProgressMeans(Protocol):
         """Store a message in this very queue, confirmed; its offset there."""
         ...
 
+    def proof(self, content: bytes) -> str:
+        """A keyed hash, for what others may write who are no members: none of them can make it. The key is
+        `progress.key`, else that of the credentials; without either there is no proof, and it is empty.
+        """
+        ...
+
     def at_broker(self) -> KeepsProgress:
         """What brokers keep themselves that have requests for it: those in the box. Others refuse each call."""
         ...

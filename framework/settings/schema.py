@@ -120,8 +120,7 @@ class ClusterSettings(Section):
     name_servers: Annotated[Addresses, Field(min_length=1)] = ("127.0.0.1:9876",)
     """Name servers, host:port, tried in turn."""
     embedded: bool = False
-    """Start a built-in broker with `framework-app run`. It listens at the one name server named here, on this machine.
-    For a laptop or a small service; `dev` always starts its own."""
+    """Start a built-in broker with `run`, which listens at the one name server here. `dev` always starts its own."""
     embedded_data: FileName = ""
     """The folder where the embedded broker stores everything, relative to this file. Empty: in memory."""
     embedded_limits: BoxLimits = Field(default_factory=dict)
@@ -157,8 +156,9 @@ class BroadcastingSettings(Section):
 
 class ProgressSettings(Section):
     folder: Annotated[FileName, Field(min_length=1)] = "~/.framework-app/progress"
-    """Where `progress: local` stores its files, and `auto` and `topic` if no topic may be created. It must outlive the
-    process; processes of one machine share it."""
+    """Where `local` stores its files, and `auto` and `topic` if no topic may be made. It must outlive the process."""
+    key: Secret = Secret("")
+    """Proves that a record in %ACK%GROUP is a member's; the same for all. Empty: cluster.credentials.secret_key."""
 
 
 class OnceSettings(Section):

@@ -271,6 +271,9 @@ class _MemoryMeans:
         place.append(stored)
         return stored.queue_offset
 
+    def proof(self, content: bytes) -> str:
+        return ""
+
     def at_broker(self) -> KeepsProgress:
         raise Refused(3, "there is no box in memory", request="at_broker", peer="broker-a")
 

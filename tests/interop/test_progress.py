@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections import Counter
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from framework.model.queue import MessageQueue
+from tests.client.stranger import says_all_is_done
 from tests.interop.application import Application
 from tests.interop.cluster import Addresses, Cluster
 from tests.interop.java_peer import JavaPeer, Outgoing
@@ -117,6 +120,33 @@ def test_where_brokers_make_no_topics_a_start_again_repeats_the_stuck_one_alone(
         assert not first.so_far()[101:]
     (line,) = [line for line in first.said().splitlines() if "progress" in line and "debug" not in line]
     assert all(word in line for word in ("info", "store=local", "not in a topic: SEND_MESSAGE_V2 (310) refused")), line
+
+
+def test_what_a_stranger_writes_to_the_group_s_topic_costs_no_message(
+    place: Place, java: JavaPeer, nursery: Nursery, tmp_path: Path
+) -> None:
+    """Everybody may write there, as on a stock cluster without access control; the group has a key of its own."""
+    topic = place.new_topic()
+    group = f"readers-of-{topic}"
+
+    def start(name: str) -> Application:
+        (tmp_path / name).mkdir()
+        return Application(
+            nursery, tmp_path / name, place.name_server, topic=topic, group=group, progress="topic",
+            options=("--set", "progress.key=of-the-members"),
+        )  # fmt: skip
+
+    java.send(place.name_server, topic, [Outgoing(body=b"%d" % number) for number in range(30)], how="batch")
+    first = start("first")
+    (queue,) = {MessageQueue(topic, each.broker, each.queue) for each in first.received(30)}
+    assert 0 == first.stop().code
+    there = (queue.broker, queue.number)
+    java.send(place.name_server, topic, [Outgoing(body=b"%d" % number) for number in range(30)], queue=there)
+    asyncio.run(says_all_is_done(place.name_server, group, queue, 30, 60))
+    second = start("second")
+    assert list(range(30, 60)) == sorted(message.offset for message in second.received(30))
+    second.stop()
+    assert "progress discarded" in second.said()
 
 
 def has_kept(application: Application, stuck: int, count: int) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from framework.core.proof import key_of
 from framework.core.skipping import SkipRules
 from framework.declare import Consumer, ConsumerSpec
 from framework.declare.arguments import Argument
@@ -178,7 +179,13 @@ def _keeping(
         folder,
         is_auto=name == AUTO,
         has_ranges=not spec.orderly,
+        key=_key_of_proofs(settings),
     )
+
+
+def _key_of_proofs(settings: AppSettings) -> bytes:
+    secret = settings.progress.key or settings.cluster.credentials.secret_key
+    return key_of(secret.reveal()) if secret else b""
 
 
 def _gates(group: str, specs: Sequence[ConsumerSpec], settings: AppSettings) -> tuple[AnyResource, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framework.core import limits
@@ -61,6 +61,8 @@ class Keeping:
     """From the first gap that lasts, or where records are there already; else nothing is asked or written."""
     has_ranges: bool = True
     """What has ended above a gap is kept; else the epoch of each acquisition alone: a queue in order has no gaps."""
+    key: bytes = field(default=b"", repr=False)
+    """For proofs of what members write where others may, too; empty without credentials."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import structlog
 from framework.client.cluster import Cluster
 from framework.client.kept_progress import KeptProgress
 from framework.client.producer import Producer
+from framework.core.proof import proof_of
 from framework.errors import Refused, StoreError
 from framework.model.contracts import KeepsProgress, Kept
 from framework.model.message import Message
@@ -42,7 +43,7 @@ class Progressing:
     def __init__(self, parts: GroupParts, keeping: Keeping, rebalance: RebalanceLoop) -> None:
         self._parts, self._rebalance = parts, rebalance
         group, cluster, world = parts.plan.name, parts.cluster, parts.world
-        means = _Means(group, f"{keeping.folder}/{group}", cluster, world)
+        means = _Means(group, f"{keeping.folder}/{group}", cluster, world, keeping.key)
         here = f"consumers.{group}.progress"
         store = opened_store(keeping.store, means, here)
         self._instead: _OrInstead | None = None
@@ -89,8 +90,8 @@ class Progressing:
 class _Means:
     """As `model.contracts.ProgressMeans` says."""
 
-    def __init__(self, group: str, folder: str, cluster: Cluster, world: World) -> None:
-        self.group, self.folder = group, folder
+    def __init__(self, group: str, folder: str, cluster: Cluster, world: World, key: bytes = b"") -> None:
+        self.group, self.folder, self._key = group, folder, key
         self.files: Files = world.files
         self._cluster, self._world = cluster, world
         self._producer: Producer | None = None
@@ -106,6 +107,9 @@ class _Means:
 
     async def peek(self, queue: MessageQueue, offset: int, count: int) -> Sequence[Message]:
         return await self._cluster.peeks.peek(self.group, queue, offset, count)
+
+    def proof(self, content: bytes) -> str:
+        return proof_of(self._key, self.group.encode(), content) if self._key else ""
 
     def at_broker(self) -> KeepsProgress:
         cluster = self._cluster

@@ -117,6 +117,7 @@ def secrets_of(settings: AppSettings) -> list[str]:
     credentials, tls = settings.cluster.credentials, settings.cluster.tls
     secrets: tuple[Secret, ...] = (
         credentials.secret_key, credentials.security_token, tls.key_password, settings.observe.token,
+        settings.progress.key,
     )  # fmt: skip
     of_plugins = settings.hidden.texts(settings.plugins.settings)
     return [*(secret.reveal() for secret in secrets if secret), *of_plugins]

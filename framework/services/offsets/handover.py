@@ -46,6 +46,8 @@ class GroupProgress:
     """Deliveries are told it where members elsewhere count on from it."""
     awaited: int = 0
     """How often a queue had to wait for its previous owner."""
+    is_told_unproven: bool = False
+    """It was logged that records are not known to be the group's: an older version's, say, one in each queue."""
 
     async def last(self, queue: MessageQueue) -> ProgressRecord | None:
         kept = await self.store.read(queue)

@@ -18,7 +18,7 @@ from framework.client.fences import Fence
 from framework.core import limits
 from framework.core.ranges import Finished, Passing, ProgressRecord, finished_above, joined, within_limit
 from framework.core.window import Window
-from framework.errors import BrokerUnreachable, FrameworkError, Refused, StoreError, Superseded
+from framework.errors import BrokerUnreachable, FrameworkError, Refused, StoreError, Superseded, Unproven
 from framework.model.pulled import Found
 from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
@@ -65,6 +65,8 @@ class QueueProgress:
         """A take was begun and its answer has not come: it may have been cancelled on the way, and still count."""
         self._unread = 0
         """How often in a row the last record, or a message that it speaks of, could not be read."""
+        self._is_said = False
+        """That records are not known to be the group's was logged for another queue."""
         self._is_failing = False
         self._is_writing = asyncio.Lock()
 
@@ -140,11 +142,8 @@ class QueueProgress:
             self._may_stand, self._is_fresh = self._use.is_in_doubt, True
             return True
         log.debug("progress requested", **self._where)
-        last, found, reason = None, None, None
-        try:
-            last = await self._shared.last(self.queue)
-        except FrameworkError as error:
-            reason = self._doubted(error)
+        found = None
+        last, reason = await self._read()
         if self._handover.is_taken_by_another(last) or self._handover.has_spoken_late(last):
             return False
         if last is not None:
@@ -156,7 +155,7 @@ class QueueProgress:
         self._unread = 0
         if reason is not None:
             marks.sometimes("a record of ranges was thrown away")
-            log.warning("progress discarded", **self._where, reason=reason)
+            (log.debug if self._is_said else log.warning)("progress discarded", **self._where, reason=reason)
         must_void = reason is not None and marks.safeguard("a record that is not applied is voided")
         if must_void or reason is None:
             try:
@@ -173,6 +172,17 @@ class QueueProgress:
             log.info("progress taken over", **self._where, offset=offset, low=found.low.offset, ranges=found.ranges)
         self._is_fresh = True
         return True
+
+    async def _read(self) -> tuple[ProgressRecord | None, str | None]:
+        """What was kept, or why it is discarded."""
+        self._is_said = False
+        try:
+            return await self._shared.last(self.queue), None
+        except Unproven as error:
+            self._is_said, self._shared.is_told_unproven = self._shared.is_told_unproven, True
+            return None, str(error)
+        except FrameworkError as error:
+            return None, self._doubted(error)
 
     def _doubted(self, error: FrameworkError) -> str:
         """Why a record is discarded that cannot be read; raises while its broker is away, or it is to be tried again.

@@ -14,6 +14,7 @@ import pytest
 from framework import marks
 from framework.core.budget import Budget
 from framework.core.offsets import OffsetTable
+from framework.core.proof import proof_of
 from framework.core.window import Window
 from framework.errors import FrameworkError
 from framework.hooks.builtin.progress.progress_topic import TopicStore
@@ -77,8 +78,8 @@ class Means:
 
     group, folder = "billing", "/progress/billing"
 
-    def __init__(self, broker: Broker, disk: SimDisk | None = None) -> None:
-        self.broker, self.files = broker, disk or SimDisk()
+    def __init__(self, broker: Broker, disk: SimDisk | None = None, key: bytes = b"") -> None:
+        self.broker, self.files, self.key = broker, disk or SimDisk(), key
 
     async def in_thread(self, job: Callable[[], Any]) -> Any:
         await asyncio.sleep(0.001)
@@ -104,6 +105,9 @@ class Means:
             )
         )  # fmt: skip
         return len(place) - 1
+
+    def proof(self, content: bytes) -> str:
+        return proof_of(self.key, self.group.encode(), content) if self.key else ""
 
     def at_broker(self) -> KeepsProgress:
         raise AssertionError("the stores of these tests have no use for a box")

@@ -213,12 +213,12 @@ def test_what_strangers_write_is_not_kept() -> None:
         store = TopicStore().open(means)
         epoch = await store.take(QUEUE, b"{}")
         (place,) = broker.places
-        for at in range(limits.RECORDS_READ_MAX):
+        for at in range(limits.RECORDS_READ_MAX // 4):
             keys = tuple(f"stranger-{at}-{i}@broker-a:0" for i in range(20))
             await means.send(Message(place.topic, b"{}", keys=keys), place)
             await means.send(Message(place.topic, b"{}", keys=(str(QUEUE), "other@broker-a:0")), place)
         await store.write(QUEUE, epoch, b"{}")
-        assert [str(QUEUE)] == list(store._newest)  # type: ignore[attr-defined]
+        assert [QUEUE] == list(store._newest)  # type: ignore[attr-defined]
         assert owner.progress.epoch < epoch
 
     play(story)
