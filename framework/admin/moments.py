@@ -22,6 +22,11 @@ class Moment:
     text: str = ""
     """As it was written."""
 
+    @property
+    def is_ago(self) -> bool:
+        """Counted back from this machine's clock."""
+        return self.kind == "time" and self.text.removeprefix("@").startswith("-")
+
     def __str__(self) -> str:
         return self.text or self.kind
 

@@ -6,7 +6,7 @@ those of 5.0 and 5.1, ask the members to move, who may refuse; there a reset is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from framework.admin import groups
@@ -22,10 +22,13 @@ from framework.model.reserved import RETRY_PREFIX
 from framework.net.real_clock import RealClock
 from framework.wire import exchanges
 from framework.wire.bodies.progress import ResetOffsets
+from framework.wire.bodies.route import MASTER
 from framework.wire.exchanges import Exchange, body_of
 from framework.wire.requests.admin import BrokerConfigRequest, ResetOffsetRequest
 
 BY_BROKER = "useServerSideResetOffset"
+CLOCKS_APART_MS = 60_000
+"""As for `skip_older_than`; an answer that takes as long is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,28 @@ def plan(admin: Admin, group: str, topic: str, to: Moment) -> list[QueueReset]:
     if not topics:
         raise ClusterCannot(f"group {admin.unwrapped(group)} has no offset of any topic; name the topic")
     places = [span for name in topics for span in spans(admin, name, to)]
+    if to.is_ago:
+        _check_clocks(admin, {span.queue.broker for span in places}, to)
     return [QueueReset(span.queue, offsets.get(span.queue), span.begin) for span in places]
+
+
+def _check_clocks(admin: Admin, brokers: Collection[str], to: Moment) -> None:
+    """Brokers date messages by their own clocks: by one that is not ours, "an hour ago" may pass over all that is new.
+    One that does not tell its time is taken for right.
+    """
+    for place in admin.brokers():
+        if place.name not in brokers or MASTER not in place.addresses:
+            continue
+        try:
+            reading = admin.clock(place.name, place.addresses[MASTER])
+        except (BrokerUnreachable, ProtocolError, Refused):
+            continue
+        now_ms = RealClock().now_ms()
+        if (apart_ms := max(reading.low_ms - now_ms, now_ms - reading.high_ms)) > CLOCKS_APART_MS:
+            raise ClusterCannot(
+                f"{to} is counted from this machine's clock, and that of {place.name} is {apart_ms / 1000:,.0f} s away "
+                "from it; write a time by the broker's clock, such as 2026-11-22T10:00:00Z, or an offset"
+            )
 
 
 def apply(admin: Admin, group: str, resets: Sequence[QueueReset]) -> list[tuple[QueueReset, str]]:

@@ -11,15 +11,19 @@ from framework.admin import resets
 from framework.admin.cluster import Admin
 from framework.admin.delayed import WaitingRetries
 from framework.admin.health import look
-from framework.admin.moments import Moment
+from framework.admin.moments import Moment, moment
 from framework.admin.positions import positions
 from framework.cli.shown import groups
-from framework.errors import ConfigurationError
+from framework.core.broker_time import Reading
+from framework.errors import ConfigurationError, Refused
 from framework.model.queue import MessageQueue
+from framework.net.real_clock import RealClock
 from framework.reading import Reader, ReaderSettings
 from framework.wire.bodies.running import ProcessQueueInfo
 from tests.admin.members import Member, online
 from tests.reading.threads import ThreadBox, texts
+
+YEARS_MS = 5 * 365 * 24 * 3_600_000
 
 
 @pytest.fixture
@@ -42,6 +46,33 @@ def test_a_plan_says_what_comes_again_and_what_is_passed_over(
     rows = {each.queue.number: (each.before, each.after, each.again, each.passed_over) for each in planned}
     assert {0: (7, 4, 3, 0), 1: (2, 4, 0, 2), 2: (None, 4, None, None)} == {n: rows[n] for n in range(3)}
     assert 7 == reader.committed(f"g-{topic}", queues[0]), "a plan changes nothing"
+
+
+@pytest.mark.parametrize("off_ms", [YEARS_MS, -YEARS_MS])
+def test_how_long_ago_is_refused_where_a_broker_s_clock_is_not_ours(
+    box: ThreadBox, admin: Admin, topic: str, reader: Reader, off_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that is years off, "two hours ago" passed over all that was new, or began at the first message."""
+    queue, ago, group = MessageQueue(topic, "broker-a", 0), moment("-2h", RealClock().now_ms()), f"g-{topic}"
+    box.send(topic, texts(topic, 3), queue=0, broker="broker-a")
+    reader.commit(group, queue, 1)
+    assert 0 == resets.plan(admin, group, topic, ago)[0].after
+    ask = Admin.clock
+
+    def told(asking: Admin, broker: str, address: str) -> Reading:
+        reading = ask(asking, broker, address)
+        return Reading(reading.low_ms + off_ms, reading.high_ms + off_ms)
+
+    monkeypatch.setattr(Admin, "clock", told)
+    with pytest.raises(ConfigurationError, match=r"that of broker-a is 157,680,[0-9]{3} s away"):
+        resets.plan(admin, group, topic, ago)
+    assert 0 == resets.plan(admin, group, topic, moment("2023-01-01T00:00:00Z", 0))[0].after, "a time is a time"
+
+    def silent(asking: Admin, broker: str, address: str) -> Reading:
+        raise Refused(16, "no permission", request="runtime", peer=broker)
+
+    monkeypatch.setattr(Admin, "clock", silent)
+    assert 0 == resets.plan(admin, group, topic, ago)[0].after
 
 
 @pytest.mark.parametrize("is_kept_by_broker", [True, False])
