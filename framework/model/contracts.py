@@ -195,7 +195,7 @@ class DedupMeans(Protocol):
 
     @property
     def now_ms(self) -> Callable[[], int]:
-        """Unix time."""
+        """Unix time; for `memory`, which outlives no process, time that nobody sets."""
         ...
 
     async def in_thread(self, job: Callable[[], T]) -> T:

@@ -71,7 +71,9 @@ def once_for(
             place=place,
         )
     folder = "" if name == "memory" else str(folder_of(settings, "once", "folder"))
-    means = _Means(group, folder, world.clock.now_ms, world.workers)
+    # What one process remembers needs no time of day, which brokers may be wrong about.
+    now_ms = world.clock.monotonic_ms if name == "memory" else world.clock.now_ms
+    means = _Means(group, folder, now_ms, world.workers)
     for spec in wanting:
         key = (group, spec.topic)
         if key not in running:

@@ -17,6 +17,7 @@ from framework import (
     Consumer,
     Message,
     Producer,
+    Refused,
     RequestTimedOut,
     consumer,
     replies,
@@ -25,6 +26,8 @@ from framework import (
 from framework.broker.intercept import Interceptor
 from framework.broker.server import Broker
 from framework.broker.store.topics import Topic
+from framework.client.inquiries import Inquiries
+from framework.core.broker_time import Reading
 from framework.declare import TransactionCheck
 from framework.model.reserved import HALF_TOPIC
 from framework.net.real_world import real_world
@@ -62,6 +65,9 @@ def bodies(broker: Broker, topic: str) -> list[bytes]:
                 b"".join(broker.nodes[0].store.log.read(queue, 0, count_max=99, bytes_max=1 << 20)[0])
             )
     return sorted(record.body for record in found)
+
+
+FIVE_YEARS_LATER_MS = real_world().clock.now_ms() + 5 * 365 * 24 * 3_600_000
 
 
 class Desk:
@@ -321,6 +327,30 @@ def test_a_reply_whose_requester_has_given_up_by_its_own_word_is_not_sent() -> N
                 assert await replied.send(Message("prices", properties=properties, born_ms=1), b"1") is False
 
             assert (replied.dropped, lines[0]["reason"]) == (1, "its time is over")
+
+    run(story)
+
+
+def test_a_reply_is_sent_though_another_broker_s_clock_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That one is five years ahead and says so, ours may not be asked; the requester's time is not over for that."""
+
+    async def told(inquiries: Inquiries, address: str) -> Reading:
+        raise Refused(16, "no permission", request="runtime", peer=address)
+
+    monkeypatch.setattr(Inquiries, "clock", told)
+
+    async def story() -> None:
+        @consumer("prices", "pricing")
+        @replies
+        async def price(message: Message) -> str:
+            return "1"
+
+        async with box() as broker, running(broker, price) as app:
+            await app.started()
+            app._clock.brokers.answered("liar", Reading(FIVE_YEARS_LATER_MS, FIVE_YEARS_LATER_MS), 0, 1)
+            assert app.world.clock.now_ms() > FIVE_YEARS_LATER_MS
+            async with Producer(name_servers=broker.address) as producer:
+                assert b"1" == (await producer.request("prices", b"tea", timeout="60s")).body
 
     run(story)
 
