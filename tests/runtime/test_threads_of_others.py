@@ -23,7 +23,7 @@ METHODS: dict[type, dict[str, str]] = {
     App: {
         "run": ONCE, "stop": ANY, "stop_soon": ANY, "accompany": ANY, "start_consumer": ANY, "pause": ANY,
         "resume": ANY, "resize": ANY, "subscribe": ANY, "unsubscribe": ANY, "adopt": ANY, "from_yaml": READS,
-        "member": READS, "counts": READS, "idle_ms": READS, "hanging": READS, "is_ready": READS, "snapshot": READS,
+        "member": READS, "counts": READS, "idle_ms": READS, "stopping": READS, "is_ready": READS, "snapshot": READS,
         "IS_APPLICATION": READS, "started": READS, "lifespan": ONCE,
     },
     Producer: {
