@@ -134,20 +134,23 @@ class _OrInstead:
         """Why the other one has."""
 
     async def read(self, queue: MessageQueue) -> Kept | None:
+        store, had_worked = self._store, self._has_worked
         try:
-            found = await self._store.read(queue)
+            found = await store.read(queue)
         except Refused as error:
-            self._give_up(error)
+            self._give_up(store, error)
             return await self._store.read(queue)
         self._has_worked |= found is not None
-        # Where it has never worked, a process before this one may have had to do without it, too.
-        return found if self._has_worked else await self._read_instead(queue)
+        # Where it had never worked, a process before this one may have had to do without it, too. What another queue
+        # has brought about meanwhile says nothing of this one's record.
+        return found if had_worked or found is not None else await self._read_instead(queue)
 
     async def take(self, queue: MessageQueue, content: bytes) -> int:
+        store = self._store
         try:
-            epoch = await self._store.take(queue, content)
+            epoch = await store.take(queue, content)
         except Refused as error:
-            self._give_up(error)
+            self._give_up(store, error)
             epoch = await self._store.take(queue, content)
         self._has_worked = True
         return epoch
@@ -155,7 +158,9 @@ class _OrInstead:
     async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
         await self._store.write(queue, epoch, content)
 
-    def _give_up(self, error: Refused) -> None:
+    def _give_up(self, store: KeepsProgress, error: Refused) -> None:
+        if store is not self._store:
+            return  # another queue was refused meanwhile
         if self._has_worked or error.code not in MAY_NOT_BE_MADE:
             raise error
         self._store, self._has_worked, self.is_used, self.refusal = self._instead, True, True, str(error)

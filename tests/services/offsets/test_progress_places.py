@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from framework.core import limits
@@ -113,6 +115,48 @@ def test_where_the_topic_may_not_be_made_this_machine_keeps_it() -> None:
         owner.end(*range(LOW + 1, END))
         await owner.flush()
         assert ((LOW + 1, END),) == (await Owner(broker, store).begin()).passed
+
+    _, lines = play_logged(story)
+    assert 1 == [line["event"] for line in lines].count("progress kept locally")
+
+
+class Slow(Refusing):
+    """Answers some queues later than others."""
+
+    def __init__(self, *, reads: str = "", takes: str = "") -> None:
+        super().__init__()
+        self._reads, self._takes = reads, takes
+
+    async def read(self, queue: MessageQueue) -> Kept | None:
+        await asyncio.sleep(5.0 if queue.topic == self._reads else 0.1)
+        return await super().read(queue)
+
+    async def take(self, queue: MessageQueue, content: bytes) -> int:
+        await asyncio.sleep(5.0 if queue.topic == self._takes else 0.1)
+        return await super().take(queue, content)
+
+
+@pytest.mark.parametrize("slow", ["reads", "takes"])
+def test_a_queue_whose_turn_comes_while_another_is_refused_has_its_record_and_keeps_it(slow: str) -> None:
+    """The queues of a group begin side by side, and the first that is refused moves them all to this machine's files:
+    once, all 99 messages above a stuck one came again.
+    """
+    other = MessageQueue("other", "broker-a", 0)
+
+    async def story() -> None:
+        broker, disk = Broker(), SimDisk()
+        local = LocalStore().open(Means(broker, disk))
+        await local.take(QUEUE, b"of a process before this one")
+        store = _OrInstead("billing", Slow(**{slow: QUEUE.topic}), local)
+
+        async def begins(queue: MessageQueue) -> Kept | None:
+            found = await store.read(queue)
+            await store.take(queue, b"of this one")
+            return found
+
+        found = await asyncio.gather(begins(QUEUE), begins(other))
+        assert [Kept(0, b"of a process before this one"), None] == list(found)
+        assert [Kept(1, b"of this one"), Kept(0, b"of this one")] == [await local.read(each) for each in (QUEUE, other)]
 
     _, lines = play_logged(story)
     assert 1 == [line["event"] for line in lines].count("progress kept locally")
