@@ -149,5 +149,25 @@ class TaskTree:
         return f"<TaskTree {', '.join(task.get_name() for task in self._tasks) or 'empty'}>"
 
 
+async def in_time(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """What the work answers; TimeoutError where that takes longer.
+
+    An answer that has come counts, however late this process gets to look: where a loop stood still, `asyncio.timeout`
+    ends a wait in the very turn in which its answer is read.
+    """
+    tree = TaskTree(on_error=lambda *_: None)  # whoever waits gets the error
+    try:
+        task = tree.start(work, name="in time")
+        try:
+            async with asyncio.timeout(seconds):
+                return await asyncio.shield(task)
+        except TimeoutError:
+            if not task.done():
+                raise
+            return task.result()
+    finally:
+        await tree.close()
+
+
 _TREE: ContextVar[TaskTree | None] = ContextVar("framework_task_tree", default=None)
 """Whose task the code that asks runs in, or was started from."""

@@ -9,8 +9,8 @@ or the first record that is found, the store is used as if it had been named. On
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Literal
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal
 
 import structlog
 
@@ -18,6 +18,7 @@ from framework import marks
 from framework.core import limits
 from framework.errors import BrokerUnreachable, FrameworkError
 from framework.model.queue import MessageQueue
+from framework.net.task_tree import in_time
 
 log = structlog.get_logger()
 
@@ -30,8 +31,8 @@ class StoreUse:
     def __init__(
         self,
         group: str,
-        knows_topic: Callable[[], Awaitable[bool]],
-        has_file: Callable[[MessageQueue], Awaitable[bool]],
+        knows_topic: Callable[[], Coroutine[Any, Any, bool]],
+        has_file: Callable[[MessageQueue], Coroutine[Any, Any, bool]],
         changes: Callable[[], int],
         store: Callable[[], tuple[str, str]],
     ) -> None:
@@ -56,13 +57,19 @@ class StoreUse:
             async with self._is_asking:  # whoever waits here is told by the same answer
                 if not self.is_open and self._asked_at < members:
                     await self._ask(members)
-            if not self.is_open:
-                async with asyncio.timeout(limits.LOOK_SECONDS):
-                    if await self._has_file(queue):
-                        self.begin(f"{queue}: this machine has a record of it")
-        except (FrameworkError, TimeoutError) as error:
-            log.debug("progress not read", group=self._group, queue=str(queue), reason=str(error))
+        except FrameworkError as error:
+            self._not_read(queue, error)
+        if not self.is_open:  # whatever name servers say, or do not: a file of this machine needs none
+            try:
+                if await in_time(limits.LOOK_SECONDS, self._has_file(queue)):
+                    self.begin(f"{queue}: this machine has a record of it")
+            except (FrameworkError, TimeoutError) as error:
+                self._not_read(queue, error)
         return self.is_open
+
+    def _not_read(self, queue: MessageQueue, error: Exception) -> None:
+        reason = str(error) or f"its file was not read within {limits.LOOK_SECONDS:g} s"
+        log.debug("progress not read", group=self._group, queue=str(queue), reason=reason)
 
     async def asked(self, queue: MessageQueue) -> bool:
         """The same, asked anew; raises what nobody could answer."""
@@ -74,8 +81,7 @@ class StoreUse:
     async def _ask(self, members: int) -> None:
         self.is_in_doubt = True
         try:
-            async with asyncio.timeout(limits.LOOK_SECONDS):
-                is_known = await self._knows_topic()
+            is_known = await in_time(limits.LOOK_SECONDS, self._knows_topic())
         except TimeoutError:
             self._asked_at = members
             raise BrokerUnreachable(f"no name server answered within {limits.LOOK_SECONDS:g} s") from None

@@ -82,6 +82,39 @@ def test_a_name_server_that_says_nothing_holds_no_queue_up(takes_s: float) -> No
     play(story)
 
 
+@pytest.mark.parametrize("takes_s", [0.01, 3600.0])
+def test_a_file_of_this_machine_is_found_whatever_name_servers_say(takes_s: float) -> None:
+    """A busy machine's name server answered late, once: everything above the stuck message came again."""
+
+    async def story() -> None:
+        names = NameServer(takes_s=takes_s, refusal=BrokerUnreachable("no answer"), files=[QUEUE])
+        use = names.use
+        assert await use.looked(QUEUE)
+        assert asyncio.get_running_loop().time() <= limits.LOOK_SECONDS + 0.1
+
+    play(story)
+
+
+def test_an_answer_that_comes_in_the_turn_in_which_the_time_is_over_counts() -> None:
+    """As after a second for which the process stood still: answer and time-out wait side by side."""
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[bool] = loop.create_future()
+        loop.call_at(loop.time() + limits.LOOK_SECONDS, lambda: answer.set_result(True))
+
+        async def route() -> bool:
+            return await answer
+
+        async def no_file(queue: MessageQueue) -> bool:
+            return False
+
+        use = StoreUse("billing", route, no_file, lambda: 1, lambda: ("topic", ""))
+        assert await use.looked(QUEUE)
+
+    play(story, policy="fifo")
+
+
 def test_a_queue_that_was_cancelled_while_it_asked_leaves_the_question_to_others() -> None:
     async def story() -> None:
         names = NameServer(knows=True)
