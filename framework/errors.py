@@ -184,6 +184,7 @@ class RequestTimedOut(BrokerUnreachable):
     """An answer did not come in time. The work may have been done all the same: a message may be stored."""
 
     id = "FA-C004"
+    is_said = False  # whether it means that nobody is there, and whoever makes connections has said so
 
 
 class PartlySent(FrameworkError):
@@ -231,7 +232,7 @@ def is_said(error: object) -> bool:
 
     One broker that is away would be told of by each queue of each group, each second.
     """
-    return isinstance(error, NotConnected | ConnectionLost)
+    return isinstance(error, NotConnected | ConnectionLost) or (isinstance(error, RequestTimedOut) and error.is_said)
 
 
 def shorten(value: object, limit: int = 80) -> str:

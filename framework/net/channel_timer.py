@@ -40,6 +40,7 @@ class Timed(Protocol):
 
     peer: str
     is_open: bool
+    is_faulty: bool
 
     def close(self, reason: str) -> None: ...
     def abort(self, reason: str) -> None: ...
@@ -138,6 +139,7 @@ class ChannelTimer:
         silence = self._expire(now)
         if silence is not None:
             marks.sometimes("a half-open connection was closed")
+            channel.is_faulty = True  # what keeps silent now may take the next connection, and keep silent there
             channel.abort(f"not one byte within {silence:g} s of a request")
         elif self._is_stalled():
             channel.fail(ProtocolError(f"a frame stood still for {STALL_SECONDS:g} s"))

@@ -5,8 +5,8 @@ Pulls have their own so that reading can be paused when too much was pulled, whi
 
 It owns connecting: shared attempts, back-off, where an address really leads, which addresses may be dialled. A failed
 address is not dialled again before its back-off is over; callers meanwhile get the last failure at once, so that they
-can turn to another broker. What proves a peer is its first byte, not the accepted connection: one that is closed
-without a word counts as a failure. It knows no request.
+can turn to another broker. What proves a peer is an answer that is no refusal, not the accepted connection: `connected`
+is said then, and a connection that is closed without a word counts as a failure. It knows no request.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, TypeAlias
 
 import structlog
 
 from framework import marks
-from framework.errors import BrokerUnreachable, ConfigurationError, NotConnected
+from framework.errors import BrokerUnreachable, ConfigurationError, NotConnected, RequestTimedOut
 from framework.mistakes import AddressNotAllowed
 from framework.net import forks
 from framework.net.address import Address, AllowList, parse_address
@@ -46,13 +46,15 @@ OF_NAME_SERVER = "check cluster.name_servers and cluster.tls.enabled; it is trie
 OF_BROKER = "check that it runs, the address that it advertises (brokerIP1), and cluster.tls; it is tried again"
 CLOSE_LOOK_SECONDS, CLOSE_SECONDS_MAX = 1.0, 10.0
 CLOSED = "closed by this process"
+# What a peer answers that lets nobody in: it is there, and nothing will come of it.
+REFUSALS = (ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION)
 LINKS_MAX = 1_024  # above that, those without a connection are forgotten
 
 
 class _Link:
     """One address and purpose: its channel, the attempt under way, or the last failure."""
 
-    __slots__ = ("attempt", "channel", "failures", "has_ended", "is_mute", "reason", "since", "until", "was_heard")
+    __slots__ = ("attempt", "channel", "failures", "has_ended", "reason", "since", "until", "was_heard")
 
     def __init__(self) -> None:
         self.channel: Channel | None = None
@@ -61,8 +63,6 @@ class _Link:
         self.attempt: asyncio.Future[Channel] | None = None
         self.has_ended = False
         """There was a channel before."""
-        self.is_mute = False
-        """Connections are made and closed, and nothing was ever heard at the address: being connected says nothing."""
         self.was_heard = False
         self.failures = 0
         self.until = 0.0
@@ -74,11 +74,15 @@ class _Link:
 
 
 @dataclass(slots=True)
-class _Away:
-    """Nobody is at an address: said on entering, and summed up on leaving."""
+class _Unproven:
+    """Nobody has answered at an address, ever or since a connection there ended."""
 
     since: float
+    is_away: bool = False
+    """A connection ended, or could not be made: said on entering, and summed up on leaving."""
     tries: int = 0
+    made: list[Purpose] = field(default_factory=list)
+    """Connections that are said when it answers."""
 
 
 class Pool:
@@ -112,8 +116,7 @@ class Pool:
         self._limits, self._on_request, self._on_connected = limits, on_request, on_connected
         self._on_disconnected = on_disconnected
         self._links: dict[tuple[str, Purpose], _Link] = {}
-        self._away: dict[str, _Away] = {}
-        """Addresses at which a connection ended, or could not be made, since the last one was."""
+        self._unproven: dict[str, _Unproven] = {}
         self._tree = TaskTree()
         self.pulls_paused = False
         self._parent: int | None = None
@@ -132,7 +135,12 @@ class Pool:
 
     def ready_channel(self, address: str) -> Channel | None:
         """The channel for requests, where a request to this address waits for nothing but its answer."""
-        return None if address in self._away else self.open_channel(address)
+        return None if self.is_away(address) else self.open_channel(address)
+
+    def is_away(self, address: str) -> bool:
+        """Whether nobody has answered there since a connection ended or could not be made, which was said then."""
+        found = self._unproven.get(address)
+        return found is not None and found.is_away
 
     async def channel(self, address: str, purpose: Purpose = "requests") -> Channel:
         """An open channel, connecting first where needed. Raises BrokerUnreachable, ConfigurationError."""
@@ -159,7 +167,9 @@ class Pool:
             now = self._now()
             self._links = {key: link for key, link in self._links.items() if link.is_in_use(now)}
             kept = {known for known, _ in self._links}
-            self._away = {known: away for known, away in self._away.items() if known in kept}
+            self._unproven = {known: each for known, each in self._unproven.items() if known in kept}
+        if all(known != address for known, _ in self._links):
+            self._unproven[address] = _Unproven(self._now())
         link = self._links[address, purpose] = _Link()
         return link
 
@@ -168,12 +178,17 @@ class Pool:
     ) -> RemotingCommand:
         """The answer, whatever its code; sent once more on a fresh connection where the peer says to go away."""
         channel = await self.channel(address, purpose)
-        answer = await channel.request(command, timeout_ms=timeout_ms)
-        if answer.code == ResponseCode.GO_AWAY:
-            channel = await self.channel(address, purpose)
+        try:
             answer = await channel.request(command, timeout_ms=timeout_ms)
-        if self._away and address in self._away:
-            self._is_back(address, purpose)  # it was mute, and has answered
+            if answer.code == ResponseCode.GO_AWAY:
+                channel = await self.channel(address, purpose)
+                answer = await channel.request(command, timeout_ms=timeout_ms)
+        except RequestTimedOut as error:
+            # A silence that ends the connection is said once, here, and not by each whose request it was.
+            error.is_said = channel.close_reason is not None or self.is_away(address)
+            raise
+        if self._unproven and address in self._unproven and answer.code not in REFUSALS:
+            self._is_proven(address, purpose)
         return answer
 
     def is_connected(self, address: str) -> bool:
@@ -207,8 +222,10 @@ class Pool:
             channel.closed.add_done_callback(partial(self._ended, address, purpose, link, channel))
             if purpose == "pulls" and self.pulls_paused:
                 channel.pause_reading()
-            if not link.is_mute or address not in self._away:
-                self._is_back(address, purpose)
+            if (unproven := self._unproven.get(address)) is None:
+                log.info("connected", peer=address, purpose=purpose)
+            elif purpose not in unproven.made:
+                unproven.made.append(purpose)
             attempt.set_result(channel)
             if purpose == "requests" and self._on_connected is not None:
                 self._on_connected(address)
@@ -219,10 +236,18 @@ class Pool:
             link.attempt = None
             _settle(attempt, _closed(address))  # cancelled, for the pool is being closed: nobody may wait for ever
 
-    def _is_back(self, address: str, purpose: Purpose) -> None:
-        away = self._away.pop(address, None)
-        after = {} if away is None else {"after_ms": round((self._now() - away.since) * 1000), "tries": away.tries}
-        log.info("connected", peer=address, purpose=purpose, **after)
+    def _is_proven(self, address: str, purpose: Purpose) -> None:
+        """Somebody has answered there: say what was connected, and for how long it was not."""
+        found = self._unproven.pop(address)
+        after = {"after_ms": round((self._now() - found.since) * 1000), "tries": found.tries} if found.is_away else {}
+        for each in found.made or [purpose]:
+            log.info("connected", peer=address, purpose=each, **after)
+            after = {}
+
+    def _now_away(self, address: str) -> _Unproven:
+        found = self._unproven.setdefault(address, _Unproven(self._now()))
+        found.is_away = True
+        return found
 
     async def _dial(self, address: str) -> Channel:
         advertised = parse_address(address, "broker address")
@@ -263,16 +288,15 @@ class Pool:
             link.channel = None
         link.has_ended, link.was_heard = True, link.was_heard or channel.has_heard
         reason = channel.close_reason or "closed"
-        link.is_mute = not self._was_heard(address)
-        if not link.is_mute:
+        if self._was_heard(address):
             reason = reason.removesuffix(SILENT_CLOSE_HINT)  # it was a broker until now
+        told = log.debug if address in self._unproven else log.info
+        told("disconnected", peer=address, purpose=purpose, reason=reason)
         if channel.has_heard and not channel.is_faulty:
             link.failures = 0
+            self._now_away(address)
         elif not self._is_closed:
             self._failed(address, link, reason)
-        told = log.debug if address in self._away else log.info
-        told("disconnected", peer=address, purpose=purpose, reason=reason)
-        self._away.setdefault(address, _Away(self._now()))
         if self._on_disconnected is not None and not self._is_closed:
             self._on_disconnected(address)
 
@@ -286,7 +310,7 @@ class Pool:
         link.until = self._now() + ceiling * (0.5 + 0.5 * self._world.chance.random())
         link.failures += 1
         link.reason = reason
-        away = self._away.setdefault(address, _Away(self._now()))
+        away = self._now_away(address)
         away.tries += 1
         if away.tries == 1:
             remedy = OF_NAME_SERVER if address in self._trusted else OF_BROKER

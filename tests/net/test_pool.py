@@ -7,8 +7,9 @@ import ssl
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
-from framework.errors import BrokerUnreachable, ConfigurationError, ConnectionLost
+from framework.errors import BrokerUnreachable, ConfigurationError, ConnectionLost, is_said
 from framework.net.channel import Channel
 from framework.net.credentials import Credentials
 from framework.net.pool import BACKOFF_MAX_SECONDS, Pool
@@ -118,6 +119,76 @@ def test_during_back_off_nothing_is_dialled() -> None:
         return len(network.dialled)
 
     assert 1 == virtually(story)
+
+
+def loud(lines: list[Any]) -> list[tuple[str, Any]]:
+    """Above debug: the event, and of a connection what it is for."""
+    return [(line["event"], line.get("purpose")) for line in lines if line["log_level"] != "debug"]
+
+
+def test_connected_is_said_when_somebody_has_answered_with_more_than_a_refusal() -> None:
+    """What listens may be a proxy without a broker behind it, or know neither user nor key."""
+
+    async def story() -> list[int]:
+        codes = [ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION, ResponseCode.TOPIC_NOT_EXIST, 0, 0]
+        network = MemoryNetwork()
+        network.scripts[A] = lambda peer, request: RemotingCommand(codes.pop(0))
+        pool, told = pool_on(network), []
+        await pool.channel(A, "pulls")
+        for _ in range(4):
+            await pool.request(A, ask(), timeout_ms=3000)
+            told.append(len(loud(lines)))
+        network.peers[1][1].pipe.cut(ConnectionResetError(104, "reset"))
+        await asyncio.sleep(0.01)
+        await pool.channel(A)
+        told.append(len(loud(lines)))
+        await pool.request(A, ask(), timeout_ms=3000)
+        await pool.close()
+        return told
+
+    with capture_logs() as lines:
+        told = virtually(story)
+
+    assert [0, 0, 2, 2, 3] == told
+    pulls, requests = ("connected", "pulls"), ("connected", "requests")
+    assert [pulls, requests, ("disconnected", "requests"), requests] == loud(lines)[:4]
+    assert ["after_ms" in line for line in lines if line["event"] == "connected"] == [False, False, True]
+
+
+def test_a_peer_that_falls_silent_is_said_once_and_first_and_is_back_when_it_answers() -> None:
+    """One that hangs goes on taking connections: its system does."""
+
+    async def story() -> list[bool]:
+        network, is_silent, said = MemoryNetwork(), False, list[bool]()
+
+        def hang(peer: Peer, request: RemotingCommand) -> RemotingCommand | None:
+            return None if is_silent else RemotingCommand(0)
+
+        network.scripts[A] = hang
+        pool = pool_on(network)
+        await pool.request(A, ask(), timeout_ms=3000)
+        is_silent = True
+        for _ in range(12):
+            try:
+                await pool.request(A, ask(), timeout_ms=3000)
+            except BrokerUnreachable as error:
+                said.append(is_said(error))
+            await asyncio.sleep(1)
+        assert pool.is_away(A)
+        is_silent = False
+        await asyncio.sleep(10)
+        await pool.request(A, ask(), timeout_ms=3000)
+        assert not pool.is_away(A)
+        await pool.close()
+        return said
+
+    with capture_logs() as lines:
+        said = virtually(story)
+
+    assert [False] + [True] * 11 == said, "one wait may be that request's fault"
+    assert ["connected", "disconnected", "not connected", "connected"] == [event for event, _ in loud(lines)][:4]
+    (warning,) = [line for line in lines if line["log_level"] == "warning"]
+    assert "not one byte within 3 s of a request" == warning["reason"]
 
 
 def test_a_connection_closed_without_a_word_counts_as_a_failure() -> None:
