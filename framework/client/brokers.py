@@ -19,7 +19,7 @@ from framework.client.fences import Fences
 from framework.client.first_commits import FirstCommits
 from framework.client.routes import RouteTable
 from framework.core.rolls import Roll
-from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused
+from framework.errors import BrokerUnreachable, FrameworkError, NotConnected, ProtocolError, Refused
 from framework.model.queue import MessageQueue
 from framework.net.channel import Ready
 from framework.net.pool import Pool, Purpose
@@ -29,7 +29,7 @@ from framework.wire.bodies.group import ConsumerList, LockBatch, LockedQueues
 from framework.wire.bodies.heartbeat import Heartbeat
 from framework.wire.bodies.progress import AllConsumerOffsets
 from framework.wire.bodies.route import MASTER
-from framework.wire.codes import RequestCode
+from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.exchanges import Exchange, body_of, header_of, nothing
 from framework.wire.requests.group import HeartbeatAnswer, HeartbeatRequest, MembersRequest, UnregisterRequest
 from framework.wire.requests.lock import LockRequest, UnlockRequest
@@ -40,6 +40,8 @@ log = structlog.get_logger()
 MEMBERS_MAX = 16_384
 # V5_0_0: from here on brokers heed setZeroIfNotFound. Older ones answer 0 while a queue's first message is in memory.
 NOT_FOUND_VERSION = 413
+YOUNG_MS = 3_000
+"""So soon after it was connected a broker that knows no member of a group may know one in a moment."""
 _COMMIT = int(RequestCode.UPDATE_CONSUMER_OFFSET)
 
 
@@ -183,7 +185,11 @@ class Brokers:
                 raise ProtocolError(f"members of {group}: an empty list", peer=broker)
             if len(found) > MEMBERS_MAX:
                 raise ProtocolError(f"members of {group}: {len(found)}, above the limit of {MEMBERS_MAX}", peer=broker)
-        except (BrokerUnreachable, Refused, ProtocolError) as error:
+        except Refused as error:
+            # One that was away has heard of nobody yet, and our heartbeat is on its way: that it was away is said.
+            is_young = error.code == ResponseCode.SYSTEM_ERROR and self._pool.connected_ms(address) < YOUNG_MS
+            return Roll(broker, None, failure=NotConnected(str(error)) if member and is_young else error)
+        except (BrokerUnreachable, ProtocolError) as error:
             return Roll(broker, None, failure=error)
         if member and member not in found and self.on_unlisted is not None:
             self.on_unlisted(address)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import structlog
 
 from framework import marks
-from framework.errors import AWAY, BrokerUnreachable, FrameworkError, NotConnected, ProtocolError, Refused
+from framework.errors import BrokerUnreachable, FrameworkError, NotConnected, ProtocolError, Refused, is_said
 from framework.net.address import parse_address
 from framework.net.pool import Pool
 from framework.ports import Chance
@@ -29,7 +29,9 @@ class NameServer:
         self._servers = tuple(str(parse_address(server, "name server")) for server in servers)
         self._timeout_ms = timeout_ms
         self._chosen = chance.below(len(self._servers))
-        self._is_unreachable = False
+        self._is_unreachable = self._is_said = False
+        self.failure: FrameworkError | None = None
+        """Why the last question had no answer."""
 
     async def route(self, topic: str) -> TopicRoute | None:
         """Where a topic's queues are; None where the name server knows no such topic.
@@ -50,26 +52,30 @@ class NameServer:
                 continue
             if step:
                 marks.sometimes("another name server was chosen")
-            self._chosen = index
-            self._note(reachable=True)
+            self._chosen, self.failure = index, None
+            self._note(None)
             try:
                 return asking.read(answer)
             except ProtocolError as error:
                 raise ProtocolError(error.reason, peer=server) from error
         self._chosen = (first + 1) % len(self._servers)
         assert last is not None, "there is at least one name server"
+        self.failure = last
         if isinstance(last, Refused):
             raise last
-        self._note(reachable=False, reason=AWAY if isinstance(last, NotConnected) else str(last))
+        self._note(last)
         raise NotConnected(f"no name server answers ({', '.join(self._servers)}): {last}") from last
 
-    def _note(self, *, reachable: bool, reason: str = "") -> None:
-        """Log on entering and on leaving the state, not while in it."""
-        if self._is_unreachable and reachable:
-            log.info("name server recovered", server=self._servers[self._chosen])
-        elif not self._is_unreachable and not reachable:
-            log.warning("name server unreachable", servers=list(self._servers), reason=reason)
-        self._is_unreachable = not reachable
+    def _note(self, failure: FrameworkError | None) -> None:
+        """Log on entering and on leaving the state, not while in it. That each is away was said of its address."""
+        if self._is_unreachable and failure is None:
+            server = self._servers[self._chosen]
+            (log.debug if self._is_said else log.info)("name server recovered", server=server)
+        elif not self._is_unreachable and failure is not None:
+            self._is_said = is_said(failure)
+            told = log.debug if self._is_said else log.warning
+            told("name server unreachable", servers=list(self._servers), reason=str(failure))
+        self._is_unreachable = failure is not None
 
     def __repr__(self) -> str:
         return f"<NameServer {self._servers[self._chosen]} of {len(self._servers)}>"

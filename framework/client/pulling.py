@@ -101,9 +101,11 @@ class Puller:
             if answer.code == ResponseCode.GO_AWAY:
                 answer = await self._ask(offset, committable, count)
         except BrokerUnreachable as error:
+            address = self._routes.find(self._queue.broker, self._broker_id)
+            is_away = is_said(error) or (address is not None and self._pool.is_away(address))
             self._broker_id = MASTER
             self._routes.refresh_soon()
-            return Failed(str(error), is_away=is_said(error))
+            return Failed(str(error), is_away=is_away)
         except FrameworkError as error:
             return Failed(str(error))
         try:

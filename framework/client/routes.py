@@ -25,6 +25,7 @@ from framework.wire.bodies.route import MASTER
 
 log = structlog.get_logger()
 
+FORGOTTEN = "the name server knows no such topic any more; the last route is kept"
 REFRESH_SECONDS = 30.0  # pollNameServerInterval of the Java client
 REFRESH_SECONDS_MIN = 5.0  # between wishes: a broker that is down must not make everybody ask all the time
 
@@ -150,7 +151,7 @@ class RouteTable:
         if route is None:
             if before is not None:
                 marks.sometimes("a route was kept though the name server forgot it")
-                self._complain(topic, "the name server knows no such topic any more; the last route is kept")
+                self._complain(topic, FORGOTTEN if self._is_served(before) else AWAY)
             return before
         doubt = self._doubts.setdefault(topic, Doubt())
         if marks.safeguard("a broker that answers is not given up with its route"):
@@ -174,12 +175,18 @@ class RouteTable:
             for listener in self._listeners:
                 listener(topic)
 
+    def _is_served(self, route: Route) -> bool:
+        """Whether a broker of it is there. Else the name server has forgotten them, as each topic would tell."""
+        return any(self._is_connected(address) for ids in route.addresses.values() for address in ids.values())
+
     def _complain(self, topic: str, complaint: str | None) -> None:
         before = self._complaints.pop(topic, None)
+        is_known = complaint in self._complaints.values()  # what keeps all routes from being read is said of the first
         if complaint is not None:
             self._complaints[topic] = complaint
         if complaint is not None and before is None:
-            (log.debug if complaint == AWAY else log.warning)("route not refreshed", topic=topic, reason=complaint)
+            told = log.debug if complaint == AWAY or is_known else log.warning
+            told("route not refreshed", topic=topic, reason=complaint)
         elif complaint is None and before is not None:
             (log.debug if before == AWAY else log.info)("route refreshed again", topic=topic)
 

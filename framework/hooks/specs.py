@@ -82,11 +82,13 @@ class Hooks:
 
     @hookspec
     def app_started(self, app: App) -> None:
-        """Called once, on the event loop, when every group has joined."""
+        """Called once, on the event loop, when a broker has taken our heartbeat and the groups begin."""
 
     @hookspec
     def app_stopping(self, app: App) -> None:
-        """Called once, on the event loop, when stopping begins; running handlers return after it."""
+        """Called once, on the event loop, when stopping begins; running handlers return after it. Not where the stop
+        came before `app_started`.
+        """
 
     @hookspec
     def before_consume(self, delivery: Delivery) -> Skip | RetryLater | None:

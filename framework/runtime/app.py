@@ -196,15 +196,16 @@ class App:
             start_traces(plans, cluster, tree)
             async with Patience(membership.accepted, self.settings.cluster) as patience:
                 await membership.introduce(self._engines.topics, patience)
+            if self._life.goes_on:
                 membership.start(self._resources.values)
                 self._engines.start(tree)
-                await patience.over()
-            self._is_started = True
-            log.info("app started", app=self.settings.app.name, member=self.member, groups=len(plans))
-            self.plugins.calls.app_started(self)
+                self._is_started = True
+                log.info("app started", app=self.settings.app.name, member=self.member, groups=len(plans))
+                self.plugins.calls.app_started(self)
             await self._life.asked.wait()
             log.info("app stopping", app=self.settings.app.name, drain_ms=self._drain_ms)
-            self.plugins.calls.app_stopping(self)
+            if self._is_started:
+                self.plugins.calls.app_stopping(self)
             membership.dormant.join = None
             await _drain(self._groups, self._engines, self._companions, self._drain_ms)
             await membership.leave()

@@ -34,6 +34,10 @@ class Dormant:
         return [plan for plan in self._plans.values() if plan.gates]
 
     @property
+    def plans(self) -> list[GroupPlan]:
+        return list(self._plans.values())
+
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._plans)
 

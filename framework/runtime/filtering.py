@@ -12,7 +12,7 @@ import structlog
 
 from framework.client.cluster import Cluster
 from framework.client.pulling import NO_FILTER
-from framework.errors import FrameworkError, Refused
+from framework.errors import FrameworkError, Refused, is_said
 from framework.mistakes import FilterRefused
 from framework.model.subscription import BY_TAG, Subscription
 from framework.net.task_tree import TaskTree
@@ -50,7 +50,8 @@ async def _complaint(cluster: Cluster, broker: str, group: str, member: str, wan
             return _named(group, wanted, broker, error.remark + NO_FILTER)
         log.warning("filter not checked", group=group, topic=wanted.topic, broker=broker, reason=str(error))
     except FrameworkError as error:
-        log.warning("filter not checked", group=group, topic=wanted.topic, broker=broker, reason=str(error))
+        told = log.debug if is_said(error) else log.warning
+        told("filter not checked", group=group, topic=wanted.topic, broker=broker, reason=str(error))
     return None
 
 

@@ -61,6 +61,11 @@ class Joining:
         return member_named(f"{name}.{worker}" if worker else name, self._app.grace)
 
     @property
+    def is_over(self) -> bool:
+        """The application's end was asked for: nobody joins any more."""
+        return self.life is not None and self.life.asked.is_set()
+
+    @property
     def _is_asking(self) -> bool:
         return bool(self._app.instance) or bool(self._app.protect)
 
@@ -145,8 +150,7 @@ class Joining:
     async def _join_held(self, group: ConsumerGroup, join: Callable[[ConsumerGroup], None]) -> None:
         name = group.plan.name
         await asyncio.sleep(self.held[name] / 1000)
-        is_over = self.life is not None and self.life.asked.is_set()
-        if is_over or not marks.safeguard("a quarantine ends"):
+        if self.is_over or not marks.safeguard("a quarantine ends"):
             await asyncio.Event().wait()
         del self.held[name]
         join(group)

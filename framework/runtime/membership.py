@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import structlog
@@ -89,6 +89,7 @@ class Membership:
             self._world.chance,
             self._heartbeat_accepted,
             shortens=self._settings.cluster.heartbeat_v2,
+            why_none=lambda: cluster.names.failure,
         )
         self.groups = [self._group(plan) for plan in self.dormant.keep(plans)]
         for group in self.groups:
@@ -117,9 +118,12 @@ class Membership:
     # Joining
 
     async def introduce(self, more_topics: Sequence[str], patience: connect.Patience) -> None:
-        """Find the brokers and say who we are, before the first rebalance. What fails is tried again by the loops."""
+        """Find the brokers and say who we are, and return when one has taken our heartbeat, or our end is asked for:
+        groups that began before would only log what follows from there being none.
+        """
         cluster, tree, chance = self.cluster, self._tree, self._world.chance
-        await connect.find_brokers(cluster, [group.plan for group in self.groups], more_topics)
+        plans = [group.plan for group in self.groups] or self.dormant.plans
+        await connect.find_brokers(cluster, plans, more_topics)
         await self._clocks.ask()
         for group in self.groups:  # what they say of themselves is dated by the brokers' time
             group.plan = dated(group.plan, self._clock.now_ms())
@@ -134,12 +138,8 @@ class Membership:
         supervise(tree, "retry queues", self._rooms.run, chance)
         self.joining.start_held(held, self._join_late, tree)
         supervise(tree, "heartbeats", self.heartbeats.run, chance)
-        if cluster.brokers.addresses():
-            try:
-                async with asyncio.timeout(self._settings.cluster.request_timeout / 1000):
-                    await self.accepted.wait()
-            except TimeoutError:
-                log.warning("heartbeat not accepted", brokers=cluster.brokers.addresses())
+        supervise(tree, "broker search", partial(connect.look_for_brokers, cluster, plans, more_topics, chance), chance)
+        await patience.over()
 
     def start(self, values: Values) -> None:
         """Begin to rebalance and to pull; from here on, groups that waited may join. `values` are open resources."""
@@ -180,9 +180,9 @@ class Membership:
     async def _start_late(self, group: ConsumerGroup) -> None:
         self.accepted.clear()
         self.heartbeats.now()
-        with suppress(TimeoutError):  # then its loops go on trying, as at any start
-            async with asyncio.timeout(self._settings.cluster.request_timeout / 1000):
-                await self.accepted.wait()  # so that the first rebalance already counts us
+        await self.accepted.wait()  # so that the first rebalance already counts us
+        if self.joining.is_over:
+            return
         self._start(group)
         log.info("group started", group=group.plan.own_name)
 
@@ -271,6 +271,8 @@ class Membership:
 
     def disconnected(self, address: str) -> None:
         self._unheard.pop(address, None)
+        if self._is_open:  # whether anybody is there is asked now, and by one for all
+            self.heartbeats.now(address)
         for group in self.groups:
             group.kind.crew.leases.connection_lost(address)
 

@@ -14,7 +14,7 @@ import structlog
 
 from framework import marks
 from framework.core.broker_time import BrokerTime, Reading
-from framework.errors import FrameworkError
+from framework.errors import FrameworkError, is_said
 from framework.model.snapshot import ClockSnapshot
 from framework.net.task_tree import TaskTree
 from framework.ports import Clock
@@ -133,7 +133,8 @@ class ClockLoop:
         except FrameworkError as error:
             if address not in self._silent:
                 self._silent[address] = str(error)
-                log.info("broker time unknown", broker=address, reason=str(error))
+                told = log.debug if is_said(error) else log.info
+                told("broker time unknown", broker=address, reason=str(error))
             return
         self._silent.pop(address, None)
         if not self._clock.brokers.answered(address, reading, asked_ms, now()):

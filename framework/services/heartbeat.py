@@ -2,6 +2,9 @@
 
 At once on a new connection, on a changed subscription, or when a broker says that it does not know us; else every 30 s.
 
+A broker that takes none is told of here, for all groups: once, unless whoever makes connections has said so, and once a
+minute until it does. So is that no broker is known.
+
 Every 30 s is enough for the built-in broker too: brokers find a dead member by its connection, one that hangs by 120 s
 of silence, and a member that joins, leaves or changes says so at once.
 
@@ -13,8 +16,8 @@ a word and then has a member without subscriptions; its connections are new, and
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import structlog
@@ -32,11 +35,27 @@ from framework.wire.requests.group import HeartbeatAnswer
 log = structlog.get_logger()
 
 
+SAY_AGAIN_MS = 60_000
+SHOWN_MAX = 10
+NONE_KNOWN = "no name server names a broker of these topics yet"
+
+
 class Beats(Protocol):
     """The calls of the client that heartbeats need."""
 
     def addresses(self) -> list[str]: ...
     async def heartbeat(self, address: str, heartbeat: Heartbeat) -> HeartbeatAnswer: ...
+
+
+@dataclass(slots=True)
+class _Failing:
+    """A broker that takes no heartbeat."""
+
+    since_ms: int
+    backoff: Backoff = field(default_factory=lambda: Backoff(limits.FAILURE_DELAY_MS, limits.HEARTBEAT_MS))
+    reason: str = ""
+    is_said: bool = False
+    """Whether its first failure needed no line of its own."""
 
 
 class HeartbeatLoop:
@@ -51,7 +70,9 @@ class HeartbeatLoop:
         on_accepted: Callable[[str], None],
         *,
         shortens: bool = False,
+        why_none: Callable[[], FrameworkError | None] = lambda: None,
     ) -> None:
+        """`why_none`: why name servers tell of no broker; None where they answer."""
         self._brokers, self._describe, self._on_accepted = brokers, describe, on_accepted
         self._shortens = shortens
         self._known: dict[str, int] = {}
@@ -62,9 +83,12 @@ class HeartbeatLoop:
         self._bell = Wakeup()
         self._due_ms: dict[str, int] = {}
         """Address -> when its next heartbeat is due; an address that is absent is due now."""
-        self._failing: dict[str, Backoff] = {}
-        self._is_said: dict[str, bool] = {}
-        """Whether their first failure needed no line of its own."""
+        self._failing: dict[str, _Failing] = {}
+        self._why_none = why_none
+        self._none_since_ms: int | None = None
+        """Since when no broker is known."""
+        self._say_ms: int | None = None
+        """When it is said again who takes no heartbeat; None while all do."""
 
     def now(self, address: str | None = None) -> None:
         """A heartbeat is due at once: to one broker, or to all."""
@@ -91,7 +115,11 @@ class HeartbeatLoop:
                 for gone in [address for address in self._due_ms if address not in addresses]:
                     del self._due_ms[gone]
                     self._known.pop(gone, None)
+                    self._failing.pop(gone, None)
+                self._say(addresses, now_ms)
                 until_ms = min(self._due_ms.values(), default=now_ms + limits.REBALANCE_SOON_MS)
+                if self._say_ms is not None:
+                    until_ms = min(until_ms, self._say_ms)
                 await self._bell.wait((max(until_ms, now_ms) + 1) / 1000)
         finally:
             await tree.close()
@@ -103,21 +131,52 @@ class HeartbeatLoop:
             answer = await self._brokers.heartbeat(address, sent)
         except FrameworkError as error:
             self._known.pop(address, None)
-            backoff = self._failing.setdefault(address, Backoff(limits.FAILURE_DELAY_MS, limits.HEARTBEAT_MS))
-            is_first = not backoff.failures
-            self._due_ms[address] = self._clock.monotonic_ms() + backoff.failed(self._chance.random())
+            now_ms, is_first = self._clock.monotonic_ms(), address not in self._failing
+            failing = self._failing.setdefault(address, _Failing(now_ms))
+            failing.reason = str(error)
+            delay_ms = failing.backoff.failed(self._chance.random())
+            if is_said(error):  # to ask costs nothing while the address is left alone, and at a start nobody else asks
+                delay_ms = min(delay_ms, limits.REBALANCE_AGAIN_MAX_MS)
+            self._due_ms[address] = now_ms + delay_ms
             self._bell.ring()
             if is_first:
-                self._is_said[address] = is_said(error)
-                told = log.debug if is_said(error) else log.warning
+                failing.is_said = is_said(error)
+                told = log.debug if failing.is_said else log.warning
                 told("heartbeat failed", broker=address, reason=str(error))
             return
-        if address in self._failing:
-            del self._failing[address]
-            (log.debug if self._is_said.pop(address) else log.info)("heartbeat recovered", broker=address)
+        if (failed := self._failing.pop(address, None)) is not None:
+            after_ms = self._clock.monotonic_ms() - failed.since_ms
+            (log.debug if failed.is_said else log.info)("heartbeat recovered", broker=address, after_ms=after_ms)
         if sent.fingerprint:
             self._learn(address, sent, answer, is_current=wishes == self._wishes)
         self._on_accepted(address)
+
+    def _say(self, addresses: Sequence[str], now_ms: int) -> None:
+        """Who takes no heartbeat, in one line a minute. What has just begun was said where it arose, but for this: that
+        name servers answer and tell of no broker.
+        """
+        away = sorted((each.since_ms, address) for address, each in self._failing.items())
+        is_unsaid = False
+        if addresses:
+            self._none_since_ms = None
+        elif self._none_since_ms is None:
+            self._none_since_ms = now_ms
+        if self._none_since_ms is not None:
+            why = self._why_none()
+            is_unsaid = why is None
+            since_ms, reason = self._none_since_ms, NONE_KNOWN if why is None else str(why)
+        elif away:
+            since_ms, reason = away[0][0], self._failing[away[0][1]].reason
+        else:
+            self._say_ms = None
+            return
+        if self._say_ms is None:
+            self._say_ms = now_ms if is_unsaid else now_ms + SAY_AGAIN_MS
+        if now_ms < self._say_ms:
+            return
+        self._say_ms = now_ms + SAY_AGAIN_MS
+        brokers = [address for _, address in away][:SHOWN_MAX]
+        log.warning("heartbeat not accepted", brokers=brokers, since_ms=now_ms - since_ms, reason=reason)
 
     def _told(self, address: str) -> Heartbeat:
         whole = self._describe()

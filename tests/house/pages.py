@@ -82,6 +82,12 @@ Generated from `framework/catalogue/events.md`, which tests hold against the sou
 - A lasting state is logged when it starts and when it ends. Repeated failures of one kind are logged three times a
   minute (dead letters: 100 times); the rest is one line, `EVENT: more`, with `count`, `within_s` and the newest
   example. `--debug` logs each.
+- **A broker that is away** is one line for all groups, `not connected`, with the cause; then one a minute, `heartbeat
+  not accepted`, with all brokers that are away and since when; then `connected`, with how long it was. What follows
+  from it (a lease, a route, a pull that failed) is debug meanwhile.
+- **`app started`** comes when a broker has taken this member's heartbeat. Until then no group begins, no `app_started`
+  is called, and `/ready` is 503; SIGTERM ends the wait. A group whose topics are all on brokers that are away is
+  [not ready](operate/metrics.md#probes) either.
 - With `--workers` each line of a worker has its number, `worker`. `dev` leaves out the info lines of a plain start and
   stop, and those of retries: its banner and its line per message say the same. `dev --debug` logs them.
 - `queue` is `TOPIC@BROKER:NUMBER`, numbers end in their unit (`_ms`), and `reason` says why. Lines that a handler

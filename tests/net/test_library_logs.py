@@ -32,7 +32,7 @@ def test_a_producer_outside_an_application_says_nothing_on_stdout() -> None:
     out, err = printed()
 
     assert ["the program's own line"] == out
-    assert "name server unreachable" in err
+    assert "not connected" in err
     assert "127.0.0.1:1" in err
 
 
@@ -40,7 +40,7 @@ def test_a_program_that_sets_up_logging_gets_the_lines_as_it_says() -> None:
     out, err = printed("logging.basicConfig(stream=sys.stderr, format='%(levelname)s %(name)s: %(message)s')")
 
     assert ["the program's own line"] == out
-    assert "WARNING framework.client.name_server: name server unreachable " in err
+    assert "WARNING framework.net.pool: not connected " in err
 
 
 def test_a_program_that_has_configured_structlog_keeps_that() -> None:

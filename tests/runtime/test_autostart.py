@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from framework import App, Message, consumer
+from framework.broker.intercept import Interceptor
 from framework.errors import ConfigurationError
 from framework.settings.schema import AppSettings
 from framework.testing import Harness
+from framework.wire.codes import RequestCode
+from framework.wire.command import RemotingCommand
 
 
 @consumer("orders", "billing")
@@ -78,6 +81,37 @@ def test_brokers_hear_nothing_of_a_group_that_waits() -> None:
         start(desk, "billing")
         desk.sleep("1s")
         assert [app_of(desk).member] == node.members.client_ids("billing")
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_group_has_started_once_a_broker_has_taken_a_heartbeat_with_it(*, is_stopped: bool) -> None:
+    """Three seconds after it was asked to, it counted as started, whoever was there."""
+    with Harness([bill, count], settings=settings_of()) as desk:
+        broker = desk._cluster.broker.broker
+        assert broker is not None
+        no = RemotingCommand(1, remark="not today")
+        undo = broker.intercept(Interceptor(code=RequestCode.HEART_BEAT, answer=no, times=None))
+        machine = desk._cluster.apps[0]
+        assert machine.node is not None
+        desk._cluster.loop.spawn(machine.node, starting(app_of(desk)), name="start")  # as from within
+        desk.sleep("2m")
+        assert (False, ()) == (desk.snapshot().is_ready, desk.snapshot().groups[0].queues)
+        assert "group started" not in events(desk)
+        assert 1 <= events(desk).count("heartbeat not accepted") <= 2
+        if not is_stopped:
+            undo()
+            desk.sleep("35s")
+            assert desk.snapshot().is_ready
+            assert "group started" in events(desk)
+    assert is_stopped == ("group started" not in events(desk))
+
+
+async def starting(app: App) -> None:
+    app.start_consumer("billing")
+
+
+def events(desk: Harness) -> list[str]:
+    return [line["event"] for line in desk.logs]
 
 
 def test_what_changes_while_it_waits_holds_when_it_starts() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from framework.errors import BrokerUnreachable, FrameworkError
+import pytest
+
+from framework.errors import BrokerUnreachable, FrameworkError, NotConnected, Refused
 from framework.model.subscription import Subscription
-from framework.services.heartbeat import HeartbeatLoop
+from framework.services.heartbeat import NONE_KNOWN, HeartbeatLoop
 from framework.wire.bodies.heartbeat import ConsumerData, Heartbeat, subscriptions_of
 from framework.wire.requests.group import HeartbeatAnswer
-from tests.services.parts import EvenChance, LoopClock, end, play, play_logged, start, told
+from tests.services.parts import EvenChance, Line, LoopClock, end, play, play_logged, start, told
 
 A, B = "10.0.0.1:10911", "10.0.0.2:10911"
 
@@ -45,14 +47,17 @@ class Brokers:
 
 
 class Fixture:
-    def __init__(self, *addresses: str, seconds: float = 0.0, shortens: bool = False) -> None:
+    def __init__(
+        self, *addresses: str, seconds: float = 0.0, shortens: bool = False, why_none: FrameworkError | None = None
+    ) -> None:
         self.brokers = Brokers(*addresses, seconds=seconds)
         self.topics = ["orders"]
         self.accepted = 0
         self.client = "me@1"
         self.loop = HeartbeatLoop(
-            self.brokers, self._describe, LoopClock(), EvenChance(), self._accept, shortens=shortens
-        )
+            self.brokers, self._describe, LoopClock(), EvenChance(), self._accept, shortens=shortens,
+            why_none=lambda: why_none,
+        )  # fmt: skip
         self.task = start(self.loop.run())
 
     def _describe(self) -> Heartbeat:
@@ -132,6 +137,80 @@ def test_a_failing_broker_is_tried_less_and_less_often_and_named_on_entering_and
 
     _, lines = play_logged(story)
     assert [("heartbeat failed", A), ("heartbeat recovered", A)] == told(lines, "broker")
+    assert [11] == [line["after_ms"] // 1000 for line in lines if line["event"] == "heartbeat recovered"]
+
+
+def test_one_to_which_there_is_no_connection_hears_from_us_soon_after_there_may_be_one() -> None:
+    """How often an address is dialled is decided elsewhere; at a start nobody else asks for it."""
+
+    async def story() -> None:
+        it = Fixture(A)
+        it.brokers.failing[A] = NotConnected("connection refused")
+        await asyncio.sleep(300)
+        it.brokers.failing.clear()
+        await asyncio.sleep(2)
+        await end(it.task)
+        assert 1 == it.accepted
+
+    play(story)
+
+
+def noted(lines: list[Line]) -> list[tuple[list[str], int, str]]:
+    """What is said again and again: of which brokers, since how many seconds, and why."""
+    found = [line for line in lines if line["event"] == "heartbeat not accepted"]
+    assert all(line["log_level"] == "warning" for line in found)
+    return [(line["brokers"], line["since_ms"] // 1000, line["reason"]) for line in found]
+
+
+def test_who_takes_none_is_said_once_a_minute_in_one_line_for_all_until_they_do() -> None:
+    async def story() -> None:
+        it = Fixture(A, B)
+        it.brokers.failing[B] = NotConnected("connection refused")
+        await asyncio.sleep(40)
+        it.brokers.failing[A] = Refused(1, "not you", request="HEART_BEAT (34)", peer=A)
+        await asyncio.sleep(100)
+        it.brokers.failing.clear()
+        await asyncio.sleep(120)
+        await end(it.task)
+
+    _, lines = play_logged(story)
+    assert [([B], 60, "connection refused"), ([B, A], 120, "connection refused")] == noted(lines)
+    loud = [(line["event"], line["broker"]) for line in lines if "broker" in line and line["log_level"] != "debug"]
+    assert [("heartbeat failed", A), ("heartbeat recovered", A)] == loud, (
+        "what was said where it arose is not said here"
+    )
+
+
+def test_a_broker_that_no_route_names_any_more_is_not_missed() -> None:
+    async def story() -> None:
+        it = Fixture(A, B)
+        it.brokers.failing[B] = NotConnected("connection refused")
+        await asyncio.sleep(30)
+        it.brokers.known.remove(B)
+        await asyncio.sleep(120)
+        await end(it.task)
+
+    _, lines = play_logged(story)
+    assert [] == noted(lines)
+
+
+@pytest.mark.parametrize(
+    ("why", "reason", "begins_s"),
+    [(None, NONE_KNOWN, 0), (NotConnected("no name server answers"), "no name server answers", 60)],
+)
+def test_that_no_broker_is_known_is_said_at_once_unless_it_was_and_each_minute(
+    why: FrameworkError | None, reason: str, begins_s: int
+) -> None:
+    async def story() -> None:
+        it = Fixture(why_none=why)
+        await asyncio.sleep(130)
+        it.brokers.known.append(A)
+        await asyncio.sleep(100)
+        await end(it.task)
+        assert it.accepted
+
+    _, lines = play_logged(story)
+    assert [([], seconds, reason) for seconds in range(begins_s, 121, 60)] == noted(lines)
 
 
 def test_a_broker_that_went_is_forgotten_and_greeted_when_it_returns() -> None:

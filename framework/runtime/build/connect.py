@@ -8,17 +8,18 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-import structlog
-
 from framework.client.cluster import Cluster
 from framework.client.options import ClusterOptions
+from framework.core import limits
+from framework.core.backoff import Backoff
 from framework.core.census import Profile
-from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError, is_said, retold
+from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError, retold
 from framework.mistakes import CredentialsWrong
 from framework.model.durations import to_text
 from framework.model.reserved import AUTO_CREATE_TOPIC
 from framework.net.credentials import Credentials
 from framework.net.tls import TlsOptions, check_files
+from framework.ports import Chance
 from framework.runtime.group.plan import GroupPlan
 from framework.settings.schema import AppSettings, ClusterSettings, TlsSettings
 from framework.wire.bodies.heartbeat import (
@@ -32,8 +33,6 @@ from framework.wire.bodies.heartbeat import (
     ProducerData,
     subscriptions_of,
 )
-
-log = structlog.get_logger()
 
 # The producer's name in heartbeats of an application that also sends; the Java client announces the same one.
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
@@ -142,10 +141,18 @@ async def find_brokers(cluster: Cluster, plans: Sequence[GroupPlan], more: Itera
             break  # it is only asked for where no topic of ours exists yet, to find a broker at all
         try:
             await cluster.routes.queues(topic)
-        except FrameworkError as error:
-            told = log.debug if is_said(error) else log.warning
-            told("route not found", topic=topic, reason=str(error))
+        except BrokerUnreachable:
             break  # no name server answers; each further topic would wait as long
+        except FrameworkError:
+            continue  # this topic's affair: whoever keeps routes has said it
+
+
+async def look_for_brokers(cluster: Cluster, plans: Sequence[GroupPlan], more: Sequence[str], chance: Chance) -> None:
+    """Go on until one is known: nobody else asks before the groups begin."""
+    backoff = Backoff(limits.REBALANCE_SOON_MS, limits.REBALANCE_AGAIN_MAX_MS)
+    while not cluster.brokers.addresses():
+        await asyncio.sleep(backoff.failed(chance.random()) / 1000)
+        await find_brokers(cluster, plans, more)
 
 
 class Patience:
@@ -194,6 +201,5 @@ class Patience:
             limit.reschedule(until + now() - began)
 
     async def over(self) -> None:
-        """Wait for the broker, where the settings limit that."""
-        if self._limit is not None:
-            await self._accepted.wait()
+        """Wait until a broker has accepted us, or our end is asked for. Who keeps us waiting, heartbeats log."""
+        await self._accepted.wait()

@@ -18,7 +18,7 @@ from framework.client.fences import Fence
 from framework.core import limits
 from framework.core.ranges import Finished, Passing, ProgressRecord, finished_above, joined, within_limit
 from framework.core.window import Window
-from framework.errors import BrokerUnreachable, FrameworkError, Refused, StoreError, Superseded, Unproven
+from framework.errors import BrokerUnreachable, FrameworkError, Refused, StoreError, Superseded, Unproven, is_said
 from framework.model.pulled import Found
 from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
@@ -399,4 +399,5 @@ class QueueProgress:
     def _failed(self, error: FrameworkError) -> None:
         if not self._is_failing:
             self._is_failing = True
-            log.warning("progress not kept", **self._where, reason=str(error))
+            told = log.debug if is_said(error) else log.warning
+            told("progress not kept", **self._where, reason=str(error))

@@ -81,7 +81,8 @@ class LeaseLoop:
             await self._brokers.unlock(self._group, self._member, [queue])
         except FrameworkError as error:
             # It runs out by itself, a minute after its last renewal.
-            log.warning("unlock failed", group=self._group, queues=[str(queue)], reason=str(error))
+            told = log.debug if is_said(error) else log.warning
+            told("unlock failed", group=self._group, queues=[str(queue)], reason=str(error))
 
     def connection_lost(self, address: str) -> None:
         """A broker keeps its locks in memory: what was connected may come back without them."""
@@ -90,7 +91,7 @@ class LeaseLoop:
         now_ms = self._clock.monotonic_ms()
         for queue, lease in self._leases.items():
             if lease.where == address and lease.unconfirmed(now_ms):
-                self._lose(queue, f"the connection to {address} was lost")
+                self._lose(queue, f"the connection to {address} was lost", is_said=True)
         self._bell.ring()
 
     # The loop
@@ -102,7 +103,8 @@ class LeaseLoop:
                 now_ms = self._clock.monotonic_ms()
                 for queue, lease in self._leases.items():
                     if lease.expired(now_ms):
-                        self._lose(queue, "no renewal was confirmed in time")
+                        is_said = self._waiting_for.get(queue) == AWAY
+                        self._lose(queue, "no renewal was confirmed in time", is_said=is_said)
                 for broker, queues in self._due(now_ms).items():
                     tree.start(self._ask(queues, self._sent(queues)), name=f"lock {self._group} {broker}")
                 until_ms = min((lease.next_ms() for lease in self._leases.values()), default=None)
@@ -168,15 +170,18 @@ class LeaseLoop:
         else:
             self._complain(queue, "another member holds the lock")
 
-    def _lose(self, queue: MessageQueue, reason: str) -> None:
+    def _lose(self, queue: MessageQueue, reason: str, *, is_said: bool = False) -> None:
+        """`is_said`: its broker is away, which would be told of by each queue of each group."""
         marks.sometimes("a lease was lost")
-        log.warning("lease lost", group=self._group, queue=str(queue), reason=reason)
+        told = log.debug if is_said else log.warning
+        told("lease lost", group=self._group, queue=str(queue), reason=reason)
         self._lost(queue)
 
     def _complain(self, queue: MessageQueue, reason: str) -> None:
         if self._waiting_for.get(queue) != reason:
             self._waiting_for[queue] = reason
-            told = log.debug if reason == AWAY else log.info
+            is_held = self._leases[queue].is_granted  # a renewal failed, and the lock is ours for a while yet
+            told = log.debug if reason == AWAY or is_held else log.info
             told("queue not locked", group=self._group, queue=str(queue), reason=reason)
 
     def of(self, queue: MessageQueue) -> OrderLease | None:

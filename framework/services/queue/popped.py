@@ -18,7 +18,7 @@ from framework.client.popping.popper import NOT_SUPPORTED, PopTaken
 from framework.core import limits
 from framework.core.chunk import Chunk
 from framework.core.held import Entry, Held
-from framework.errors import BrokerUnreachable, FrameworkError
+from framework.errors import BrokerUnreachable, FrameworkError, is_said
 from framework.model.message import Message
 from framework.model.pulled import Failed, NothingNew, Popped, PullResult
 from framework.model.queue import MessageQueue
@@ -266,7 +266,8 @@ class PopQueue:
     def _name_failure(self, error: FrameworkError | None) -> None:
         """Log on entering and on leaving the failing state."""
         if error is not None and not self._is_failing:
-            log.warning("acknowledgements failed", **self._where, reason=str(error))
+            told = log.debug if is_said(error) else log.warning
+            told("acknowledgements failed", **self._where, reason=str(error))
         elif error is None and self._is_failing:
             log.info("acknowledgements recovered", **self._where)
         self._is_failing = error is not None
