@@ -198,11 +198,6 @@ def test_dev_starts_anew_when_a_file_changes_and_outlives_a_mistake(tmp_path: Pa
     assert 0 == code
 
 
-def test_dev_ends_at_once_over_a_mistake_in_the_first_start(tmp_path: Path) -> None:
-    with command("dev", "shpo", folder=shop(tmp_path)) as dev:
-        assert ExitCode.CONFIGURATION == dev.end(None)
-
-
 @pytest.mark.parametrize("arguments", [("dev", "example_app"), ("run", "shop", "--json")])
 def test_it_drains_and_ends_when_nobody_reads_it_any_more(tmp_path: Path, box: str, arguments: tuple[str, ...]) -> None:
     """`framework-app dev | head -1` must not stay behind for ever."""

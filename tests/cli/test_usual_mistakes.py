@@ -335,7 +335,7 @@ def test_dev_says_what_run_says_and_check_has_it_as_its_result(tmp_path: Path) -
     mistake = next(each for each in MISTAKES if each.name == "syntax error")
     folder, hint = in_folder(tmp_path, mistake.files), f"hint: framework-app explain {mistake.id}"
 
-    code, lines, _ = said(folder, "dev", *mistake.arguments)
+    code, lines, _ = said(folder, "dev", *mistake.arguments, "--until-idle", "1s")  # else it waits for a change
     assert (ExitCode.CONFIGURATION, [f"error: {mistake.text} [{mistake.id}]", hint]) == (code, lines)
     code, lines, shown = said(folder, "check", *mistake.arguments)
     assert (ExitCode.CONFIGURATION, [hint]) == (code, lines)

@@ -41,7 +41,7 @@ def refused(capsys: Capture, *words: str) -> str:
 @pytest.mark.parametrize("command", sorted(set(main.COMMANDS) - {"explain"}))  # which takes any number of ids
 def test_a_word_too_many_is_called_that(command: str, capsys: Capture) -> None:
     words = words_of(command)
-    words = ["serve"] if command == "broker" else words
+    words = ["serve", "file"] if command == "broker" else words
     line = refused(capsys, command, *words, *NEEDED.get(command, ()), "surplus")
 
     assert f"framework-app {command}: one word too many: 'surplus'; quote a value that has spaces" == line
@@ -144,7 +144,7 @@ def test_plugins_of_an_application_that_is_not_there(
         (["stacks", "--socket", "nowhere"], ExitCode.UNREACHABLE, "FA-U004"),
         (["snapshot", "--socket", "nowhere"], ExitCode.UNREACHABLE, "FA-U004"),
         (["top", "--socket", "nowhere"], ExitCode.UNREACHABLE, "FA-U004"),
-        (["lag", "--name-server", "127.0.0.1:1"], ExitCode.UNREACHABLE, "FA-C001"),
+        (["lag", "--name-server", "127.0.0.1:1"], ExitCode.UNREACHABLE, "FA-C002"),
     ],
 )
 def test_for_a_program_an_error_is_an_object(words: list[str], code: ExitCode, id_: str, capsys: Capture) -> None:
