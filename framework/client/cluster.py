@@ -70,7 +70,7 @@ class Cluster:
         )
         self._on_request, self._on_disconnected = on_request, on_disconnected
         self.names = NameServer(self.pool, options.name_servers, world.chance, timeout_ms=options.request_timeout_ms)
-        self.routes = RouteTable(self.names, world.chance, self.pool.is_connected)
+        self.routes = RouteTable(self.names, world.chance, self.pool.contact)
         self.inquiries = Inquiries(self.pool, self.routes)
         self.fences = Fences()
         self.calls = BrokerCalls(self.pool, self.routes, timeout_ms=options.request_timeout_ms)

@@ -2,8 +2,8 @@
 
 The only owner of routes. A route is kept when the name server cannot be asked, and also when it says that it knows no
 such topic any more: a name server that was just started knows nothing until its brokers have registered. Nor is a
-broker given up at once that it leaves out while we are connected to it (`net/route.py`). Listeners are told a topic
-whose readable queues or broker addresses really changed.
+broker given up at once that it leaves out (`net/route.py`). Listeners are told a topic whose readable queues or broker
+addresses really changed, or which of its brokers are away.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from framework import marks
 from framework.client.name_server import NameServer
 from framework.errors import AWAY, BrokerUnreachable, FrameworkError, is_said
 from framework.model.queue import MessageQueue
-from framework.net.route import Doubt, Route, checked
+from framework.net.route import Contact, Doubt, Route, checked
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
 from framework.ports import Chance
@@ -33,10 +33,8 @@ REFRESH_SECONDS_MIN = 5.0  # between wishes: a broker that is down must not make
 class RouteTable:
     """Asked by everybody, refreshed by its own loop `run()`."""
 
-    def __init__(
-        self, names: NameServer, chance: Chance, is_connected: Callable[[str], bool] = lambda _: False
-    ) -> None:
-        self._names, self._chance, self._is_connected = names, chance, is_connected
+    def __init__(self, names: NameServer, chance: Chance, contact: Callable[[str], Contact | None]) -> None:
+        self._names, self._chance, self._contact = names, chance, contact
         self._routes: dict[str, Route | None] = {}
         """Every topic that was ever asked for; None where no name server knows it."""
         self._brokers: dict[str, dict[int, str]] = {}
@@ -111,6 +109,11 @@ class RouteTable:
         route = self._routes.get(topic)
         return sorted(route.addresses) if route is not None else []
 
+    def away(self, topic: str) -> Mapping[str, float]:
+        """The topic's brokers that nobody reaches and that are expected back -> since when (seconds of the loop)."""
+        route = self._routes.get(topic)
+        return route.away if route is not None else {}
+
     def masters(self) -> list[str]:
         """The addresses of all known masters, each once, in the order of their brokers' names."""
         return list(dict.fromkeys(ids[MASTER] for _, ids in sorted(self._brokers.items()) if MASTER in ids))
@@ -155,10 +158,12 @@ class RouteTable:
             return before
         doubt = self._doubts.setdefault(topic, Doubt())
         if marks.safeguard("a broker that answers is not given up with its route"):
-            route = doubt.resolve(before, route, self._is_connected, asyncio.get_running_loop().time())
-        missing = ", ".join(sorted(doubt.missing))
+            route = doubt.resolve(before, route, self._contact, asyncio.get_running_loop().time())
+        missing = ", ".join(sorted(doubt.missing.keys() - route.away.keys()))
         if missing:
             marks.sometimes("a broker was kept that a name server left out")
+        if route.away:
+            marks.sometimes("a broker was kept that had gone away")
         self._complain(topic, f"the name server leaves out {missing}, which we are connected to" if missing else None)
         self._put(topic, before, route)
         return route
@@ -170,8 +175,10 @@ class RouteTable:
         named = {name for known in self._routes.values() if known is not None for name in known.addresses}
         for gone in [name for name in self._brokers if name not in named]:
             del self._brokers[gone]
-        if before is None or (before.readable, before.addresses) != (route.readable, route.addresses):
+        is_new = before is None or (before.readable, before.addresses) != (route.readable, route.addresses)
+        if is_new:
             log.info("route changed", topic=topic, queues=len(route.readable), brokers=sorted(route.addresses))
+        if is_new or before is None or before.away.keys() != route.away.keys():
             for listener in self._listeners:
                 listener(topic)
 
@@ -203,7 +210,7 @@ class RouteTable:
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
-            is_doubted = any(doubt.missing for doubt in self._doubts.values())
+            is_doubted = any(doubt.is_open for doubt in self._doubts.values())
             least = marks.limit("least route period", REFRESH_SECONDS_MIN)
             pause = least if is_doubted else marks.limit("route period", REFRESH_SECONDS)
             if not await self._bell.wait(began + pause * (0.9 + 0.2 * self._chance.random())):

@@ -15,6 +15,8 @@ from framework.core import limits
 from framework.model.durations import to_ms, to_text
 
 _NAMED = re.compile(r"[^@]+@stays-([0-9][0-9a-z.]*)")
+_OURS = re.compile(rf"{_NAMED.pattern}|[^@]+@[0-9]+#f[0-9a-f]{{11}}")
+"""Client ids of this framework's members (`runtime/joining.py`). Those of the Java client end with nanoseconds."""
 
 
 def member_named(instance: str, grace_ms: int) -> str:
@@ -66,6 +68,8 @@ class Attendance:
         self._changes: dict[str, list[int]] = {}
         self._strikes: dict[str, list[int]] = {}
         self._has_looked = False
+        self._newest_ms = 0
+        """When somebody came last, as far as we saw: we ourselves at our first look."""
 
     def counted(self, listed: Sequence[str], now_ms: int) -> list[str]:
         """Who counts, now that these are listed: they, and those whose seat is kept; sorted."""
@@ -74,9 +78,13 @@ class Attendance:
             if member in present:
                 if self._absent.pop(member, None) is not None:
                     marks.sometimes("a member came back to its seat")
+                    self._newest_ms = now_ms
             elif now_ms >= self._absent.setdefault(member, now_ms + self._grace(member)):
                 self._went(member, now_ms)
+        if not self._has_looked:
+            self._newest_ms = now_ms
         for member in sorted(present.difference(self._since)):
+            self._newest_ms = now_ms
             self._since[member] = now_ms if self._has_looked else None
             if self._has_looked:
                 self._change(member, now_ms)
@@ -103,6 +111,14 @@ class Attendance:
             oldest = next(iter(self._changes))
             del self._changes[oldest]
             self._strikes.pop(oldest, None)
+
+    def all_expect(self, gone_ms: int) -> bool:
+        """Whether all who count expect a broker back that went away at that instant. Those do who knew it; nobody who
+        came since does, since no name server tells of it, nor does a member that is not one of ours.
+        """
+        if not all(_OURS.fullmatch(member) for member in self._since):
+            return False
+        return self._newest_ms + limits.KNOWN_MS <= gone_ms or not marks.safeguard("a newcomer expects no broker back")
 
     @property
     def next_ms(self) -> int | None:

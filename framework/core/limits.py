@@ -55,6 +55,7 @@ REBALANCE_AGAIN_MAX_MS = 1_800  # at most; nobody says when a cause has ended, a
 MEMBER_CHECK_MS = 5_000  # a lost notice is noticed by asking for the member list, which is cheap
 MEMBERS_LARGE = 200  # in groups beyond this it is not: each list names all; looks become rarer in proportion
 ROLL_KEPT_MS = 35_000  # who is missing on a young broker's list; a heartbeat's period, and time for it to get there
+KNOWN_MS = 10_000  # since when members must have been there to have known a broker that went away just now
 GATHER_MS = 100  # at a start, how long nobody else must have joined before queues are taken
 GATHER_MAX_MS = 1_000  # and for how long that is waited for; where joins go on, rounds follow anyway
 HEARTBEAT_MS = 30_000  # as the Java client; the broker forgets a silent member after 120 s

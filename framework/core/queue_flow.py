@@ -116,7 +116,7 @@ class QueueFlow:
 
     __slots__ = (
         "_asked_ms", "_budget", "_stored", "bounds", "caught_up", "damage", "doubted", "health", "held_because",
-        "hold_reason", "is_paused", "max_offset", "next_offset", "queue", "run", "state", "window",
+        "hold_reason", "is_paused", "max_offset", "next_offset", "queue", "reached", "run", "state", "window",
     )  # fmt: skip
 
     def __init__(
@@ -145,6 +145,8 @@ class QueueFlow:
         """Where the broker wants us to go on, which the master is asked about first; None once a pull succeeded."""
         self._stored: int | None = None
         """What the master had stored when it was asked because of `doubted`; None for nothing."""
+        self.reached: int | None = None
+        """Below this all had ended here when the queue was lost; None once it has a position again."""
         self.bounds = bounds
         """How much it may hold. Whoever changes them rings the pull loop's bell."""
         self.is_paused = False
@@ -314,9 +316,11 @@ class QueueFlow:
         self._move("lease_granted")
 
     def lease_lost(self) -> None:
-        """It is not, or nobody can say: whoever holds it now begins at what is stored, and so shall we next time."""
+        """It is not, or nobody can say: whoever holds it now begins at what is stored. Next time we begin there, or
+        where we were if that is further.
+        """
         self._move("lease_lost")
-        self.window.close()
+        self._lose()
         if self.state is _CLAIMED:
             self.window = Window.closed()
         self.doubted = self.hold_reason = None
@@ -330,9 +334,14 @@ class QueueFlow:
 
     def released(self) -> None:
         self._move("released")
-        self.window.close()
+        self._lose()
 
     # Parts
+
+    def _lose(self) -> None:
+        if not self.window.is_closed:
+            self.reached = self.window.settle()
+        self.window.close()
 
     @property
     def failure(self) -> str | None:
@@ -349,7 +358,7 @@ class QueueFlow:
     def _begin_at(self, offset: int) -> None:
         """What still ends of what was pulled before changes nothing."""
         self.window.close()
-        self.next_offset = offset
+        self.next_offset, self.reached = offset, None
         self.caught_up = False
         self.window = Window(offset, self._budget, self.run)
 

@@ -27,6 +27,7 @@ from framework.net import forks
 from framework.net.address import Address, AllowList, parse_address
 from framework.net.channel import DEFAULT_LIMITS, Channel
 from framework.net.credentials import Credentials
+from framework.net.route import Contact
 from framework.net.task_tree import TaskTree
 from framework.net.tls import SILENT_CLOSE_HINT, TlsOptions, client_context, handshake_trouble, said
 from framework.ports import World
@@ -199,6 +200,15 @@ class Pool:
         """How old the connection for requests is; 0 where there is none."""
         return int((self._now() - self._links[address, "requests"].since) * 1000) if self.is_connected(address) else 0
 
+    def contact(self, address: str) -> Contact | None:
+        """Whether somebody is there, and since when; None where nobody ever was."""
+        links = [link for (known, _), link in self._links.items() if known == address]
+        open_since = [link.since for link in links if link.channel is not None and link.channel.is_open]
+        if open_since:
+            return Contact(min(open_since), is_open=True)
+        found = self._unproven.get(address)
+        return Contact(found.since, is_open=False) if found is not None and found.is_away else None
+
     @property
     def is_shared(self) -> bool:
         """Whether these are another process's, from which this one was forked."""
@@ -238,6 +248,9 @@ class Pool:
 
     def _is_proven(self, address: str, purpose: Purpose) -> None:
         """Somebody has answered there: say what was connected, and for how long it was not."""
+        for (known, _), link in self._links.items():
+            if known == address:
+                link.until = 0.0  # who takes one connection takes the other: nobody waits for it
         found = self._unproven.pop(address)
         after = {"after_ms": round((self._now() - found.since) * 1000), "tries": found.tries} if found.is_away else {}
         for each in found.made or [purpose]:

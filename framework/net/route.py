@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import inf
 
 import structlog
 
+from framework import marks
 from framework.errors import ConfigurationError, ProtocolError, shorten
 from framework.model.queue import MessageQueue
 from framework.net.address import parse_address
@@ -16,6 +18,8 @@ log = structlog.get_logger()
 
 BROKERS_MAX = 1_024
 DOUBT_SECONDS = 35.0  # brokers register anew each 30 s; a name server that was started anew has heard of all by then
+AWAY_SECONDS = 90.0  # most brokers that are restarted are back by then, and until they are nobody can have their queues
+GIVEN_UP_SECONDS = 600.0  # for so long one that does come back is looked for
 QUEUES_MAX = 16_384  # of one topic; RocketMQ's own BenchmarkTest has 1,024 a broker
 
 
@@ -34,36 +38,70 @@ class Route:
     """
     clusters: tuple[str, ...] = ()
     """What the brokers' clusters are called, sorted."""
+    away: Mapping[str, float] = field(default_factory=dict)
+    """Brokers that no name server names and nobody reaches, which are expected back -> since when (seconds)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """Whether we are connected to an address, or were until then."""
+
+    since: float
+    is_open: bool
 
 
 class Doubt:
-    """Brokers of one topic that its name server does not name any more, though we are connected to them.
+    """Brokers of one topic that its name server does not name any more.
 
-    A name server that was started anew knows those alone that have registered since. So what it leaves out is kept
-    until it has been left out for longer than that takes, or our connection to it has ended.
+    A name server that was started anew knows those alone that have registered since, and it forgets a broker at once
+    whose connection ends. So a broker that it leaves out is kept while we are connected to it, until it has been left
+    out for longer than registering takes; and one that went away is kept for as long as a restart takes, for reading.
+    Were it given up, its queues and the others' would be divided anew, and once more when it is back.
     """
 
     def __init__(self) -> None:
         self.missing: dict[str, float] = {}
         """Broker name -> since when."""
+        self._given_up: dict[str, float] = {}
 
-    def resolve(self, before: Route | None, told: Route, is_connected: Callable[[str], bool], now: float) -> Route:
+    @property
+    def is_open(self) -> bool:
+        """Whether a broker may soon be named again: all members are to hear of it at about the same time."""
+        return bool(self.missing or self._given_up)
+
+    def resolve(self, before: Route | None, told: Route, contact: Callable[[str], Contact | None], now: float) -> Route:
         """The route to go by: what was told, and what is kept of the one before."""
         lost = {} if before is None else {n: each for n, each in before.addresses.items() if n not in told.addresses}
-        self.missing = {
-            name: since
-            for name, addresses in lost.items()
-            if now < (since := self.missing.get(name, now)) + DOUBT_SECONDS
-            and any(map(is_connected, addresses.values()))
+        missing, away = dict[str, float](), dict[str, float]()
+        for name, addresses in lost.items():
+            since = self.missing.get(name, now)
+            found = [each for each in map(contact, addresses.values()) if each is not None]
+            there = [each.since for each in found if each.is_open]
+            gone = max((each.since for each in found), default=-inf)
+            if there:
+                is_kept = now < max(since, *there) + DOUBT_SECONDS
+            else:
+                is_kept = now < gone + AWAY_SECONDS and marks.safeguard("a broker that restarts is expected back")
+            if is_kept and now < since + DOUBT_SECONDS + AWAY_SECONDS:
+                missing[name] = since
+                if not there:
+                    away[name] = gone
+        self._given_up |= dict.fromkeys(lost.keys() - missing.keys(), now)
+        self._given_up = {
+            name: at
+            for name, at in self._given_up.items()
+            if name not in told.addresses and now < at + GIVEN_UP_SECONDS
         }
-        if before is None or not self.missing:
+        self.missing = missing
+        if before is None or not missing:
             return told
         return Route(
-            _with(told.readable, [queue for queue in before.readable if queue.broker in self.missing]),
-            _with(told.writable, [queue for queue in before.writable if queue.broker in self.missing]),
-            told.addresses | {name: lost[name] for name in self.missing},
+            _with(told.readable, [queue for queue in before.readable if queue.broker in missing]),
+            _with(told.writable, [queue for queue in before.writable if queue.broker in missing.keys() - away.keys()]),
+            told.addresses | {name: lost[name] for name in missing},
             told.order,
             told.clusters,
+            away,
         )
 
 

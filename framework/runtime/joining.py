@@ -43,8 +43,8 @@ class Joining:
     def __init__(self, app: ProcessSettings, world: World) -> None:
         self._app, self._world = app, world
         self.host = f"{world.identity.host} (process {world.identity.process})"
-        self.session = world.chance.token(6).hex()
-        """Tells two processes apart that go by one name."""
+        self.session = f"f{world.chance.token(6).hex()[1:]}"
+        """Tells two processes apart that go by one name; and from the Java client's, which are digits alone."""
         self.held: dict[str, int] = {}
         """Groups that are not joined yet, since we came and went too often -> for how long they are not."""
         self._asked_at: dict[str, float] = {}

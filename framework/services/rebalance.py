@@ -40,6 +40,7 @@ class KnowsRoutes(Protocol):
 
     async def queues(self, topic: str) -> list[MessageQueue]: ...
     def brokers_of(self, topic: str) -> list[str]: ...
+    def away(self, topic: str) -> Mapping[str, float]: ...
 
 
 class KnowsMembers(Protocol):
@@ -265,6 +266,9 @@ class RebalanceLoop:
         if attendance is None:
             attendance = self._attendance[topic] = Attendance(self._adopted, self._listed_before)
         members = attendance.counted(listed, self._clock.monotonic_ms())
+        away = self._routes.away(topic)
+        given_up = {broker for broker, since in away.items() if not attendance.all_expect(int(since * 1000))}
+        queues = [queue for queue in queues if queue.broker not in given_up]
         try:
             wanted = allocate(self._strategy, self._member, members, queues)
             remarks = (
@@ -276,8 +280,8 @@ class RebalanceLoop:
         if topic == self._topics[0] and listed != self._seen:
             self._seen = listed
             self.changes += 1
-        self._offered(topic, queues)
         change = self._assignment.put(topic, wanted)
+        self._offered(topic, queues)
         if change:
             log.info(
                 "assignment changed",

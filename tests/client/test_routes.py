@@ -7,11 +7,13 @@ import asyncio
 import pytest
 import structlog
 
+from framework.client.routes import RouteTable
 from framework.errors import BrokerUnreachable, ProtocolError
 from framework.model.queue import MessageQueue
-from framework.net.route import Doubt, Route
+from framework.net.route import Contact, Doubt, Route
 from tests.client.script import NS, A, B, ScriptedCluster, route_of
 from tests.net.memory import virtually
+from tests.services.parts import EvenChance
 
 
 def queues(topic: str, *brokers: str, count: int = 2) -> list[MessageQueue]:
@@ -245,18 +247,79 @@ def test_an_address_that_cannot_be_dialled_is_named_and_its_queues_stay(address:
 
 
 def test_a_broker_that_is_left_out_is_kept_while_it_answers_and_not_for_ever() -> None:
-    def route(*brokers: str) -> Route:
-        known = {broker: {0: {"a": A, "b": B}[broker]} for broker in brokers}
-        return Route(tuple(queues("orders", *brokers)), tuple(queues("orders", *brokers)), known)
+    def connected(_: str) -> Contact:
+        return Contact(-100.0, is_open=True)
 
-    both, first, doubt = route("a", "b"), route("a"), Doubt()
-    assert both == doubt.resolve(both, first, lambda _: True, 0.0)
+    both, first, doubt = known("a", "b"), known("a"), Doubt()
+    assert both == doubt.resolve(both, first, connected, 0.0)
     assert {"b": 0.0} == doubt.missing
-    assert both == doubt.resolve(both, both, lambda _: True, 20.0), "it has registered"
+    assert both == doubt.resolve(both, both, connected, 20.0), "it has registered"
     assert {} == doubt.missing
-    assert both == doubt.resolve(both, first, lambda _: True, 30.0)
-    assert both == doubt.resolve(both, first, lambda _: True, 64.9)
-    assert first == doubt.resolve(both, first, lambda address: address != B, 64.9), "the connection has ended"
-    assert both == doubt.resolve(both, first, lambda _: True, 100.0)
-    assert first == doubt.resolve(both, first, lambda _: True, 135.0)
-    assert first == doubt.resolve(None, first, lambda _: True, 140.0)
+    assert both == doubt.resolve(both, first, connected, 30.0)
+    assert both == doubt.resolve(both, first, connected, 64.9)
+    assert first == doubt.resolve(both, first, connected, 65.0)
+    assert first == doubt.resolve(None, first, connected, 70.0)
+
+
+def test_a_broker_that_went_away_is_expected_back_for_reading_for_as_long_as_a_restart_takes() -> None:
+    both, first, contacts = known("a", "b"), known("a"), dict[str, Contact]()
+    doubt = Doubt()
+
+    def resolved(now: float) -> Route:
+        return doubt.resolve(both, first, contacts.get, now)
+
+    assert first == resolved(0.0), "nobody here ever knew it"
+    contacts[B] = Contact(10.0, is_open=False)
+    away = resolved(12.0)
+    assert (both.readable, both.addresses, first.writable) == (away.readable, away.addresses, away.writable)
+    assert {"b": 10.0} == away.away
+    contacts[B] = Contact(40.0, is_open=True)
+    assert both == resolved(40.0), "it is there, and has not registered yet"
+    assert both == resolved(74.9)
+    assert first == resolved(75.0)
+    contacts[B] = Contact(20.0, is_open=False)
+    doubt = Doubt()
+    assert {"b": 20.0} == resolved(109.9).away
+    assert first == resolved(110.0)
+    assert doubt.is_open, "it is looked for a while yet"
+    assert first == doubt.resolve(first, first, contacts.get, 709.9)
+    assert doubt.is_open
+    assert both == doubt.resolve(first, both, contacts.get, 709.9)
+    assert not doubt.is_open
+
+
+def test_a_broker_that_comes_and_goes_unregistered_is_not_kept_for_ever() -> None:
+    route, first, doubt = known("a", "b"), known("a"), Doubt()
+    kept = 0
+    for second in range(0, 300, 5):
+        contact = Contact(second - 1.0, is_open=second % 2 > 0)
+        route = doubt.resolve(route, first, {B: contact}.get, second)
+        kept = second if "b" in route.addresses else kept
+    assert 120 == kept, "as long as one that is away, and as it takes to register"
+
+
+def test_listeners_are_told_that_a_broker_is_away_and_that_it_is_back() -> None:
+    """Its queues are divided as long as all members expect it back, and members may have come meanwhile."""
+
+    async def story() -> list[list[int]]:
+        cluster, contacts, told, found = ScriptedCluster(), dict[str, Contact](), list[str](), list[list[int]]()
+        table = RouteTable(cluster.client.names, EvenChance(), contacts.get)
+        table.on_change(told.append)
+        now = asyncio.get_running_loop().time()
+        away, back = Contact(now, is_open=False), Contact(now, is_open=True)
+        for names, contact in ("ab", None), ("a", away), ("a", back), ("ab", back):
+            cluster.routes["orders"] = route_of({name: {0: {"a": A, "b": B}[name]} for name in names})
+            if contact is not None:
+                contacts[B] = contact
+            await table.refresh("orders")
+            found.append([len(told), len(await table.queues("orders")), len(table.away("orders"))])
+        await table.close()
+        await cluster.client.close()
+        return found
+
+    assert [[1, 4, 0], [2, 4, 1], [3, 4, 0], [3, 4, 0]] == virtually(story)
+
+
+def known(*brokers: str) -> Route:
+    found = {broker: {0: {"a": A, "b": B}[broker]} for broker in brokers}
+    return Route(tuple(queues("orders", *brokers)), tuple(queues("orders", *brokers)), found)

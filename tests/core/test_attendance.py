@@ -142,3 +142,39 @@ def test_of_more_flappers_than_are_kept_in_mind_the_latest_are() -> None:
     seen.counted([A, many[0]], 5_000)
 
     assert {"first", *map(key_of, many[2:])} == set(seen.flaps(5_000)), "the newcomer took the place of the oldest"
+
+
+OURS = [f"10.0.0.{number}@17#f123456789a{number}" for number in (1, 2)]
+JAVA = "10.0.0.9@17#86399123456789"
+"""The Java client's: a process, and nanoseconds since its machine started."""
+
+
+def test_those_who_knew_a_broker_expect_it_back_until_somebody_comes_who_did_not() -> None:
+    seen = Attendance()
+    seen.counted(OURS, 1_000)
+    assert not seen.all_expect(1_000 + limits.KNOWN_MS - 1), "we may have come when it was gone"
+    assert seen.all_expect(1_000 + limits.KNOWN_MS)
+    seen.counted(OURS[:1], 20_000)
+    assert seen.all_expect(30_000), "who leaves takes nothing along"
+    seen.counted(OURS, 40_000)
+    assert not seen.all_expect(30_000)
+    assert seen.all_expect(40_000 + limits.KNOWN_MS)
+
+
+def test_who_comes_back_to_its_seat_expects_nothing_either() -> None:
+    seen = Attendance()
+    seen.counted([A, B], 0)
+    seen.counted([A], 20_000)
+    assert seen.all_expect(30_000)
+    seen.counted([A, B], 25_000)
+    assert not seen.all_expect(30_000)
+
+
+@pytest.mark.parametrize("stranger", [JAVA, "10.0.0.9@17#863991234567", "10.0.0.9@DEFAULT", PLAIN])
+def test_beside_members_of_another_client_nobody_expects_anything(stranger: str) -> None:
+    """They divide by what the name server says now."""
+    seen = Attendance()
+    seen.counted([A, *OURS, stranger], 0)
+    assert not seen.all_expect(60_000)
+    seen.counted([A, *OURS], 1_000)
+    assert seen.all_expect(60_000)

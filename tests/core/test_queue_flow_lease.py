@@ -73,3 +73,39 @@ def test_a_queue_that_is_retiring_stays_so_when_its_lease_is_lost() -> None:
     assert 0 == flow.window.settle(), "whoever holds the lock now handles it again"
     flow.released()
     assert QueueState.RELEASED is flow.state
+
+
+def test_what_had_ended_is_remembered_until_there_is_a_position_again() -> None:
+    flow = under_lease(0)
+    chunk = flow.pulled(found(0, 1, 2), 0)
+    assert chunk is not None
+    chunk.next = 2
+    chunk.finish(0)
+
+    before = flow.reached
+    flow.lease_lost()
+    assert (None, 1) == (before, flow.reached)
+    chunk.finish(1)
+    flow.lease_granted()
+    flow.lease_lost()
+    assert 1 == flow.reached, "what ends now changes nothing, nor does a lease in which nothing began"
+    flow.lease_granted()
+    flow.positioned(1)
+    assert flow.reached is None
+
+
+def test_a_queue_that_is_left_says_how_far_it_came() -> None:
+    flow = under_lease(5)
+    flow.revoke()
+    flow.released()
+
+    assert 5 == flow.reached
+
+
+def test_a_reset_forgets_how_far_it_came() -> None:
+    flow = under_lease(5)
+    flow.lease_lost()
+    flow.lease_granted()
+    flow.reset(0)
+
+    assert flow.reached is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from tests.interop import probe
 from tests.interop.application import Application
 from tests.interop.cluster import Cluster, Shape
+from tests.interop.flow import Flow
 from tests.interop.java_peer import JavaPeer
 from tests.interop.mqadmin import Admin
 from tests.interop.processes import Nursery
@@ -24,6 +26,10 @@ QUIET_S = 8.0
 TRIES = 3
 BROKER_A_ALONE = "brokers=['broker-a']"
 """In a route: the name server knows that one alone, since its half minute was over in the moment before."""
+FLOW_A_SECOND, FLOWING_S = 60.0, 6.0
+"""Brokers save offsets each 5 s."""
+AWAY_S = 12.0
+"""Members ask the name server within 5 s."""
 REGISTERED_S = 32.0
 """Brokers register each 30 s: for so long a name server that was started anew may not know one that runs."""
 
@@ -31,7 +37,9 @@ REGISTERED_S = 32.0
 def test_a_broker_and_the_name_server_are_started_anew_and_every_queue_stays(
     java: JavaPeer, numbers: Callable[[], str], nursery: Nursery, tmp_path: Path
 ) -> None:
-    """broker-b lists whoever comes back first alone, and the name server knows broker-b alone."""
+    """broker-b lists whoever comes back first alone, and the name server knows broker-b alone. Then broker-b is killed
+    under load, and nothing is handled twice.
+    """
     (tmp_path / "cluster").mkdir()
     cluster = Cluster(tmp_path / "cluster", nursery, Shape(brokers=2))
     try:
@@ -61,6 +69,7 @@ def test_a_broker_and_the_name_server_are_started_anew_and_every_queue_stays(
             if not any(BROKER_A_ALONE in each for each in said):
                 break
             said = said_meanwhile(cluster, members)  # broker-a registered first: that is another story
+        lines, repeats = repeats_of_a_kill(cluster, members, topic)
         for member in members:
             member.kill()
     finally:
@@ -68,6 +77,51 @@ def test_a_broker_and_the_name_server_are_started_anew_and_every_queue_stays(
 
     assert all("disconnected" in each for each in said), "everybody was parted from both"
     assert [] == [line for each in said for line in each.splitlines() if "assignment changed" in line]
+    assert ([], []) == ([line for line in lines if "assignment changed" in line], repeats)
+
+
+def repeats_of_a_kill(
+    cluster: Cluster, members: list[Application], topic: str
+) -> tuple[list[str], list[tuple[str, int, int]]]:
+    """What members log while broker-b is killed under load, and away for so long that all have asked the name server;
+    and which messages are handled more than once.
+
+    A broker that is killed knows offsets of some seconds ago, and the name server forgets it at once.
+    """
+    before = [len(member.said()) for member in members]
+    flow = Flow(cluster.name_server, topic, FLOW_A_SECOND)
+    flow.start()
+    try:
+        time.sleep(FLOWING_S)
+        cluster.kill("broker-b")
+        time.sleep(AWAY_S)
+        cluster.start()
+        of_b = f"{topic}@broker-b:"
+        since = max(flow.acknowledged, default=0)
+        wait_until(
+            lambda: any(
+                number > since and place[0].startswith(of_b) for number, place in list(flow.acknowledged.items())
+            ),
+            "messages of the broker that is back",
+            2 * PATIENCE_S,
+        )
+    finally:
+        flow.end()
+
+    def handled() -> Counter[tuple[str, int, int]]:
+        return Counter((each.broker, each.queue, each.offset) for member in members for each in member.so_far())
+
+    acknowledged = {(queue.partition("@")[2], offset) for queue, offset in flow.acknowledged.values()}
+    wait_until(
+        lambda: acknowledged <= {(f"{broker}:{number}", offset) for broker, number, offset in handled()},
+        "all that was acknowledged",
+        2 * PATIENCE_S,
+        pause_s=0.5,
+    )
+    lines = [
+        line for member, length in zip(members, before, strict=True) for line in member.said()[length:].splitlines()
+    ]
+    return lines, sorted(place for place, times in handled().items() if times > 1)
 
 
 def owned_by(member: Application, topic: str) -> set[str]:

@@ -29,9 +29,11 @@ def queues_of(topic: str, count: int) -> list[MessageQueue]:
 class Cluster:
     """Routes and members as a test says them; an error in their place is raised."""
 
-    def __init__(self) -> None:
+    def __init__(self, member: str = ME) -> None:
+        self._member = member
         self.routes: dict[str, list[MessageQueue] | Exception] = {"orders": queues_of("orders", 4)}
         self.listed: list[str] | Exception = [ME]
+        self.gone: dict[str, float] = {}
         self.asked_routes_at: list[float] = []
         self.asked_topics: list[str] = []
         self.asked_members_at: list[float] = []
@@ -46,8 +48,11 @@ class Cluster:
     def brokers_of(self, topic: str) -> list[str]:
         return ["broker-a"]
 
+    def away(self, topic: str) -> dict[str, float]:
+        return self.gone
+
     async def rolls(self, group: str, brokers: Sequence[str], member: str) -> list[Roll]:
-        assert ("billing", ["broker-a"], ME) == (group, brokers, member)
+        assert ("billing", ["broker-a"], self._member) == (group, brokers, member)
         self.asked_members_at.append(asyncio.get_running_loop().time())
         answer = self.listed
         self.members_asked.set()
@@ -76,14 +81,17 @@ class Broken:
 
 
 class Fixture:
-    def __init__(self, strategy: AllocationStrategy | None = None, topics: tuple[str, ...] = ("orders",)) -> None:
-        self.cluster = Cluster()
+    def __init__(
+        self, strategy: AllocationStrategy | None = None, topics: tuple[str, ...] = ("orders",), member: str = ME
+    ) -> None:
+        self.cluster = Cluster(member)
         self.assignment = Assignment()
         self.changes: list[tuple[str, AssignmentChange]] = []
         self.offered: list[tuple[str, int]] = []
         self.heartbeats_wanted = 0
         self.loop = RebalanceLoop(
-            "billing", ME, topics, strategy or Averaging(), self.assignment, routes=self.cluster, brokers=self.cluster,
+            "billing", member, topics, strategy or Averaging(), self.assignment,
+            routes=self.cluster, brokers=self.cluster,
             clock=LoopClock(), chance=EvenChance(), changed=lambda *change: self.changes.append(change),
             offered=lambda topic, queues: self.offered.append((topic, len(queues))), not_a_member=self._not_a_member,
         )  # fmt: skip
@@ -409,3 +417,28 @@ def test_a_strategy_that_fails_leaves_queues_as_they_are_and_the_loop_alive() ->
         ),
         "allocation 'broken' failed: StrategyFault: allocation 'broken' named a queue twice",
     ] == said
+
+
+OURS = [f"10.0.0.{number}@17#f123456789a{number}" for number in (1, 2, 3)]
+
+
+def test_queues_of_a_broker_that_is_away_are_divided_while_all_members_knew_it() -> None:
+    """One that has come since knows no such broker, and would leave queues to others that they leave to it."""
+
+    async def story() -> list[list[str]]:
+        it = Fixture(member=OURS[0])
+        both = [MessageQueue("orders", broker, number) for broker in ("broker-a", "broker-b") for number in range(2)]
+        it.cluster.routes["orders"], it.cluster.listed = list(both), OURS[:2]
+        owned = []
+        await asyncio.sleep(30)
+        it.cluster.gone = {"broker-b": asyncio.get_running_loop().time()}
+        for listed in (OURS[:2], OURS[:1], OURS[::2]):
+            it.cluster.listed = listed
+            it.loop.now()
+            await asyncio.sleep(5)
+            owned.append([str(queue) for queue in it.assignment.queues])
+        await end(it.task)
+        return owned
+
+    a, b = [f"orders@broker-a:{number}" for number in range(2)], [f"orders@broker-b:{number}" for number in range(2)]
+    assert [a, a + b, a[:1]] == play(story)

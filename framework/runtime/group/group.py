@@ -16,6 +16,7 @@ from framework.core.budget import Budget
 from framework.core.histogram import Histogram
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueFlow, QueueState
+from framework.core.reached import Reached
 from framework.core.skipping import Skipping
 from framework.core.statistics import Rates
 from framework.model.message import Message
@@ -88,6 +89,7 @@ class ConsumerGroup:
         self._holding: dict[MessageQueue, asyncio.Task[None]] = {}
         """Of popped queues: renews and acknowledges what they hold."""
         self._resets: dict[MessageQueue, asyncio.Task[None]] = {}  # on their way to be stored; nobody begins before
+        self._reached = Reached()
         self._arrivals = Arrivals(plan.name)
         self._heartbeat_now, self._released = heartbeat_now, Wakeup()
         parts = GroupParts(
@@ -101,11 +103,16 @@ class ConsumerGroup:
         )  # fmt: skip
         self._leaving = Leaving(plan.name, self.kind.crew, self._commits, self.offsets, self.counts, world.clock)
         self._rebalancing: asyncio.Task[None] | None = None
+
+        def offered(topic: str, queues: list[MessageQueue]) -> None:
+            self._arrivals.seen(topic, queues, world.clock.monotonic_ms())
+            self._reached.offered(queues, self.assignment.of(topic))
+
         self.rebalance = RebalanceLoop(
             plan.name, member, tuple(self.subscriptions), self.kind.strategy, self.assignment,
             routes=self.kind.routes, brokers=self.kind.members, clock=world.clock, chance=world.chance,
             changed=self._assignment_changed, not_a_member=heartbeat_now, doubled=lambda: doubled(self),
-            offered=lambda topic, queues: self._arrivals.seen(topic, queues, world.clock.monotonic_ms()),
+            offered=offered,
         )  # fmt: skip
         self.progress = NOTHING_KEPT if plan.progress is None else Progressing(parts, plan.progress, self.rebalance)
         """Keeps what has ended above gaps."""
@@ -233,7 +240,7 @@ class ConsumerGroup:
             progress=NOTHING_KEPT if popped is not None else self.progress.of(queue),
             popped=popped,
         )
-        flow.run = pull
+        flow.run, flow.reached = pull, self._reached.take(queue)
         flow.is_paused, flow.damage.skips = plan.settings.paused, plan.settings.damaged == "skip"
         self.owned[queue] = pull
         if plan.flow_limits.is_shared:
@@ -279,12 +286,15 @@ class ConsumerGroup:
         The loop starts anew: the pull that is under way is never answered into the new position.
         """
         pull = self.owned.get(queue)
+        self._reached.take(queue)
         if pull is None or not 0 <= offset <= OFFSET_MAX:
             return False
         if pull.flow.can_reset:
             pull.reset(offset)
             self.start_anew(pull)
-        elif pull.flow.state is not QueueState.CLAIMED:  # else it begins at what is stored, once it has its lock
+        elif pull.flow.state is QueueState.CLAIMED:
+            pull.flow.reached = None  # it begins at what is stored, once it has its lock
+        else:
             return False
         self._resets[queue] = self._tree.start(self._commits.store(queue, offset), name=f"reset {queue}")
         return True
@@ -308,6 +318,9 @@ class ConsumerGroup:
         if (holding := self._holding.pop(pull.queue, None)) is not None:
             holding.cancel()
         del self.owned[pull.queue]
+        reached, where = pull.flow.reached, self._cluster.brokers.where(pull.queue)
+        if reached is not None and pull.popped is None and not self._cluster.pool.is_connected(where):
+            self._reached.note(pull.queue, reached)
         if self.plan.flow_limits.is_shared:
             divide_bounds(self.owned, self.plan.flow_limits)
         self._released.ring()

@@ -42,7 +42,15 @@ class Ordering:
             workers=world.workers, tree=parts.tree, listeners=plan.listeners,
         )  # fmt: skip
         self.leases = (
-            LeaseLoop(plan.name, parts.member, cluster.brokers, world.clock, granted=self._granted, lost=self._lost)
+            LeaseLoop(
+                plan.name,
+                parts.member,
+                cluster.brokers,
+                world.clock,
+                granted=self._granted,
+                lost=self._lost,
+                taken=self._taken,
+            )
             if plan.needs_locks
             else NoLeases()
         )
@@ -134,6 +142,10 @@ class Ordering:
             self._restart(pull)
         else:
             pull.quiet.ring()
+
+    def _taken(self, queue: MessageQueue) -> None:
+        """Another member is at work there: from where, is its word alone."""
+        self._parts.owned[queue].flow.reached = None
 
     def __repr__(self) -> str:
         return f"<Ordering {self._crew} {self.leases}>"

@@ -6,7 +6,7 @@ member, the broker decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from framework.client.cluster import Cluster
@@ -45,6 +45,9 @@ class PopRoutes:
 
     def brokers_of(self, topic: str) -> list[str]:
         return self._cluster.routes.brokers_of(topic)
+
+    def away(self, topic: str) -> Mapping[str, float]:
+        return self._cluster.routes.away(topic)
 
     async def _is_popped(self, topic: str) -> bool:
         if self._plan.settings.delivery == "pop":

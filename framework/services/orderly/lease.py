@@ -46,9 +46,11 @@ class LeaseLoop:
         *,
         granted: Callable[[MessageQueue], None],
         lost: Callable[[MessageQueue], None],
+        taken: Callable[[MessageQueue], None] = lambda _: None,
     ) -> None:
+        """`taken`: told that another member has the lock, whether or not we had it."""
         self._group, self._member, self._brokers, self._clock = group, member, brokers, clock
-        self._granted, self._lost = granted, lost
+        self._granted, self._lost, self._taken = granted, lost, taken
         self._leases: dict[MessageQueue, OrderLease] = {}
         self._asking: dict[MessageQueue, asyncio.Future[None]] = {}
         """Queues with a request under way; its end."""
@@ -165,10 +167,12 @@ class LeaseLoop:
             if lease.granted(asking, now_ms):
                 log.info("queue locked", group=self._group, queue=str(queue))
                 self._granted(queue)
-        elif lease.refused(asking, now_ms):
-            self._lose(queue, "the broker gave the lock to another member")
         else:
-            self._complain(queue, "another member holds the lock")
+            if lease.refused(asking, now_ms):
+                self._lose(queue, "the broker gave the lock to another member")
+            else:
+                self._complain(queue, "another member holds the lock")
+            self._taken(queue)
 
     def _lose(self, queue: MessageQueue, reason: str, *, is_said: bool = False) -> None:
         """`is_said`: its broker is away, which would be told of by each queue of each group."""

@@ -127,6 +127,20 @@ def doubt_settled(start: StartingPoint, named: int | None, *, is_back: bool = Fa
     return replace(start, reason=f"moved by its broker to {named}, but {start.reason}")
 
 
+def reached_before(start: StartingPoint, reached: int | None) -> StartingPoint:
+    """Where to go on in a queue of which we ourselves had handled all below `reached` (None: nothing is known of that).
+
+    A broker that crashed has offsets of some seconds ago. Where it has none, the topic may be another one of the same
+    name, and what ends below `reached` has lost its end: what lies there is not what we have read.
+    """
+    if reached is None or start.stored is None or not start.stored < reached <= start.end:
+        return start
+    if not marks.safeguard("an owner goes on where it was"):
+        return start
+    marks.sometimes("a queue went on where its owner had been, beyond what its broker had stored")
+    return replace(start, offset=reached, reason=f"handled up to {reached}, {start.reason}")
+
+
 def _checked(queue: MessageQueue, offset: int) -> int:
     """No queue begins below 0: that is some error's number, and pulling with it would begin anywhere."""
     if offset < 0:

@@ -36,7 +36,7 @@ from framework.services.offsets.progress import QueueProgress
 from framework.services.queue.examples import show_example
 from framework.services.queue.intake import Further, Part
 from framework.services.queue.popped import PopQueue
-from framework.services.queue.position import StartingPoint, doubt_settled
+from framework.services.queue.position import StartingPoint, doubt_settled, reached_before
 from framework.wire.codes import ResponseCode
 
 log = structlog.get_logger()
@@ -235,8 +235,8 @@ class PullLoop:
         )  # fmt: skip
 
     def introduced(self) -> None:
-        """The broker has heard who we are: a pull that was refused for want of it is made again at once."""
-        if self._waits_for_heartbeat:
+        """The broker is there and has heard who we are: a pull that failed for want of that is made again at once."""
+        if self._waits_for_heartbeat or self._trouble == "broker away":
             self._waits_for_heartbeat = False
             self.flow.health.until_ms = 0
             self.bell.ring()
@@ -260,13 +260,15 @@ class PullLoop:
         trouble: Trouble = "pull failed"
         try:
             await self.progress.handed_over()
-            start = doubt_settled(await self._find_start(), self.flow.doubted, is_back=self.flow.is_sent_back)
+            start = reached_before(await self._find_start(), self.flow.reached)
+            start = doubt_settled(start, self.flow.doubted, is_back=self.flow.is_sent_back)
             if self.flow.stays_after_doubt(start.stored):
                 log.info("position kept", **self._where, offset=self.flow.next_offset, reason=start.reason)
                 return
             trouble = "queue not begun"
             await marks.stretched("a queue is about to begin")
-            if not await self.progress.begin(start.offset, start.stored):
+            known = start.offset if start.offset == self.flow.reached else start.stored
+            if not await self.progress.begin(start.offset, known):
                 return
         except FrameworkError as error:
             trouble = "broker away" if is_said(error) else trouble

@@ -319,6 +319,24 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/scenarios/test_broker_restarts.py",
     ),
     Mutant(
+        "a broker that restarts is expected back",
+        "its queues and all others are divided anew when it goes and when it is back, by each member at another time",
+        (),
+        test="tests/scenarios/test_broker_restarts.py",
+    ),
+    Mutant(
+        "a newcomer expects no broker back",
+        "it divides other queues than those who knew the broker: some have two owners, and some have none",
+        (),
+        test="tests/scenarios/test_broker_restarts.py",
+    ),
+    Mutant(
+        "an owner goes on where it was",
+        "a broker that was killed has offsets of some seconds ago, and all since is handled again",
+        (),
+        test="tests/scenarios/test_broker_restarts.py",
+    ),
+    Mutant(
         "a name gives back its locks before it waits",
         "the others have its queues, and stand before its lock for up to a minute",
         (),

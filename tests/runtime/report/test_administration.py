@@ -9,6 +9,7 @@ import pytest
 
 from framework import App, Message, Producer, RetryLater, consumer
 from framework.broker.intercept import Interceptor
+from framework.core.queue_flow import QueueState
 from framework.hooks.host import PluginHost
 from framework.model.queue import MessageQueue
 from framework.net.real_world import real_world
@@ -26,6 +27,7 @@ from tests.runtime.test_app import box, run, running, send
 
 CANARY = "canary-a3f9"
 NO_LOCKS = RemotingCommand(0, body=b'{"lockOKMQSet": []}')
+NO_WORD = RemotingCommand(1, remark="not now")
 
 
 def asked(app: App) -> AppAdministration:
@@ -175,6 +177,44 @@ def test_a_reset_of_an_orderly_queue_that_waits_for_its_lock_is_stored() -> None
                     held()
                     await until(lambda: len(seen) >= 3 and app.idle_ms() > 100)
             assert [7, 8, 9] == seen
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_who_lost_its_lock_goes_on_where_it_was_unless_it_was_sent_back_meanwhile(*, is_reset: bool) -> None:
+    """Its broker may have crashed, and have an offset of some seconds ago; an administrator meant what he said."""
+
+    async def scenario() -> None:
+        seen: list[int] = []
+
+        @consumer(topic="orders", group="billing", orderly=True)
+        async def bill(message: Message) -> None:
+            seen.append(message.queue_offset)
+
+        async with box() as broker:
+            async with Producer(name_servers=[broker.address]) as producer:
+                queue = (await producer.send("orders", b"0")).queue
+                for number in range(1, 10):
+                    await producer.send("orders", str(number), queue=queue)
+                async with running(broker, bill) as app:
+                    await until(lambda: len(seen) == 10)
+                    offsets = broker.nodes[0].offsets
+                    await until(lambda: offsets.get("billing", "orders", queue.number) == 10)
+                    mute = Interceptor(code=RequestCode.LOCK_BATCH_MQ, answer=NO_WORD, times=None)
+                    speaks = broker.intercept(mute)
+                    app._groups[0].kind.crew.leases.connection_lost(broker.address)
+                    await until(lambda: app._groups[0].owned[queue].flow.state is QueueState.CLAIMED)
+                    offsets.put("billing", "orders", queue.number, 4)
+                    group = asked(app).group("billing")
+                    assert group is not None
+                    if is_reset:
+                        assert {queue: 7} == group.reset("orders", {queue: 7})
+                        await until(lambda: offsets.get("billing", "orders", queue.number) == 7)
+                    speaks()
+                    await producer.send("orders", b"10", queue=queue)
+                    await until(lambda: 10 in seen)
+            assert [*range(10), *([7, 8, 9] if is_reset else []), 10] == seen
 
     run(scenario)
 

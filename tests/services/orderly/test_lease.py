@@ -50,6 +50,7 @@ class Scene:
     def __init__(self, brokers: Brokers | None = None) -> None:
         self.brokers = brokers or Brokers()
         self.told: list[tuple[str, MessageQueue]] = []
+        self.taken: list[MessageQueue] = []
         self.loop = LeaseLoop(
             "inventory",
             "me@1",
@@ -57,6 +58,7 @@ class Scene:
             LoopClock(),
             granted=lambda queue: self.told.append(("granted", queue)),
             lost=lambda queue: self.told.append(("lost", queue)),
+            taken=self.taken.append,
         )
 
     async def plays(self, story: Coroutine[Any, Any, None]) -> None:
@@ -308,3 +310,23 @@ def test_its_repr_is_its_instrument_panel() -> None:
         return repr(scene.loop)
 
     assert "<LeaseLoop inventory: 0 of 1 held>" == play(main)
+
+
+def test_a_lock_that_another_member_has_is_told_whether_or_not_it_was_ours() -> None:
+    async def main() -> Scene:
+        scene = Scene()
+
+        async def story() -> None:
+            scene.loop.claim(A1)
+            await asyncio.sleep(1)
+            assert [] == scene.taken
+            scene.brokers.held_by_others = {A1, B1}
+            scene.loop.claim(B1)
+            await asyncio.sleep(limits.LEASE_RENEW_MS / 1000)
+
+        await scene.plays(story())
+        return scene
+
+    scene = play(main)
+    assert {A1, B1} == set(scene.taken)
+    assert ("lost", A1) in scene.told

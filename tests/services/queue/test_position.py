@@ -9,7 +9,7 @@ import pytest
 from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused
 from framework.model.queue import MessageQueue
 from framework.model.subscription import Start
-from framework.services.queue.position import StartingPoint, find_start
+from framework.services.queue.position import StartingPoint, find_start, reached_before
 from tests.services.parts import QUEUE, play
 
 NOW_MS = 1_700_000_000_000
@@ -121,3 +121,21 @@ def test_an_offset_below_zero_is_the_brokers_error(brokers: Brokers, policy: Sta
     """Named and asked again; never pulled with, never committed."""
     with pytest.raises(ProtocolError, match=r"orders@broker-a:3: the broker returned invalid offset -\d"):
         found(brokers, policy)
+
+
+@pytest.mark.parametrize(
+    ("expected", "stored", "reached"),
+    [
+        pytest.param(80, 80, None, id="nothing-known"),
+        pytest.param(85, 80, 85, id="its-broker-forgot"),
+        pytest.param(90, 80, 90, id="all-of-it"),
+        pytest.param(80, 80, 60, id="another-went-on"),
+        pytest.param(80, 80, 91, id="the-queue-lost-its-end"),
+        pytest.param(10, None, 85, id="the-topic-may-be-another"),
+    ],
+)
+def test_who_had_the_queue_goes_on_where_it_was(expected: int, stored: int | None, reached: int | None) -> None:
+    start = StartingPoint(10 if stored is None else stored, "as the broker says", stored, end=90)
+
+    assert expected == reached_before(start, reached).offset
+    assert stored == reached_before(start, reached).stored, "what is above that is still to be committed"

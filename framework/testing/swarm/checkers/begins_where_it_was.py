@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from framework.testing.errors import Violation
 from framework.testing.swarm.checkers.excuses import excuse
-from framework.testing.swarm.facts import Acquired, Committed, Remade, Reset
+from framework.testing.swarm.facts import Acquired, Committed, Finished, Remade, Reset
 from framework.testing.swarm.history import History
 
 NAME = "begins where it was"
@@ -19,7 +19,10 @@ def begins_where_it_was(history: History) -> Iterator[Violation]:
 
     What the broker has is looked at when the queue is taken. It may have been answered a little earlier, as what was
     stored before one of the commits since. Where nothing was stored then, it is the policy that says where to begin.
+    A process that takes a queue again may go on where it had been itself, beyond what its broker has kept of that.
     """
+    ended: dict[tuple[str, str, str], int] = {}
+    """Process, group and queue -> the highest offset that it has done with."""
     commits: dict[tuple[str, str], list[Committed]] = {}
     moved: dict[str, float] = {}
     """Group or topic -> when an administrator last moved it or made it anew."""
@@ -27,6 +30,9 @@ def begins_where_it_was(history: History) -> Iterator[Violation]:
         match fact:
             case Committed():
                 commits.setdefault((fact.group, str(fact.queue)), []).append(fact)
+            case Finished() if fact.is_ok:
+                own = fact.who, fact.group, str(fact.queue)
+                ended[own] = max(ended.get(own, -1), fact.offset)
             case Reset():
                 moved[fact.group] = fact.at
             case Remade():
@@ -37,6 +43,8 @@ def begins_where_it_was(history: History) -> Iterator[Violation]:
                 recent = [each for each in commits.get((fact.group, fact.queue), ()) if each.at > fact.at - ASKED_S]
                 before = {each.before for each in recent}
                 if fact.offset in {stored, *before, *(each.offset for each in recent)}:
+                    continue
+                if stored < fact.offset and stored <= ended.get((fact.who, fact.group, fact.queue), -1):
                     continue
                 if is_moved:
                     excuse(history, NAME, "an administrator moved the group, or made the topic anew")

@@ -6,6 +6,8 @@ its connections are reset, new ones refused for a while, and it has forgotten it
 
 from __future__ import annotations
 
+import asyncio
+
 from framework.broker.intercept import Interceptor
 from framework.broker.locks import QueueLocks
 from framework.broker.name_server import route_of
@@ -17,6 +19,11 @@ from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.fields import from_fields
 from framework.wire.requests.route import RouteRequest
+
+OFFSETS_SAVED_EACH_S = 5.0
+"""`flushConsumerOffsetInterval` of a stock broker."""
+REGISTERED_S = 1.0
+"""How soon after its start a broker has registered."""
 
 
 def restart_one(nemesis: Nemesis) -> Struck:
@@ -33,6 +40,20 @@ def restart(nemesis: Nemesis, node: Node, seconds: float) -> None:
     nemesis.network.break_connections(nemesis.broker_host, 1.0, port)
     if not node.settings.keeps_locks:
         node.locks = QueueLocks()
+
+
+async def kill(nemesis: Nemesis, node: Node, seconds: float) -> None:
+    """As a stock broker that is killed: it saves offsets each five seconds, this time just that long ago; and the name
+    server forgets it at once, until it has registered again.
+    """
+    broker = nemesis.cluster.broker.broker
+    assert broker is not None
+    saved = list(node.offsets.table.items())
+    await asyncio.sleep(OFFSETS_SAVED_EACH_S)
+    restart(nemesis, node, seconds)
+    for key, offset in saved:
+        node.offsets.table.put(key, offset)
+    nemesis.for_a_while(seconds + REGISTERED_S, broker.intercept(without(node)))
 
 
 def leave_out_of_routes(nemesis: Nemesis) -> Struck:
