@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -122,6 +123,19 @@ class Cluster:
     def kill(self, role: str) -> None:
         """SIGKILL one role; `start` brings it back on the same port and the same store."""
         self._nursery.kill(self._running.pop(role))
+
+    def end(self, role: str) -> None:
+        """SIGTERM one role: it says goodbye, and stores what it knows."""
+        child = self._running.pop(role)
+        child.terminate()
+        self._nursery.bury(child)
+
+    def freeze(self, role: str) -> None:
+        """SIGSTOP: as a machine that hangs, or a network that is cut; connections stay open."""
+        self._running[role].send_signal(signal.SIGSTOP)
+
+    def thaw(self, role: str) -> None:
+        self._running[role].send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """Kill everything. What was stored is still in the folder."""
