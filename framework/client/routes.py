@@ -184,7 +184,8 @@ class RouteTable:
 
     def _is_served(self, route: Route) -> bool:
         """Whether a broker of it is there. Else the name server has forgotten them, as each topic would tell."""
-        return any(self._is_connected(address) for ids in route.addresses.values() for address in ids.values())
+        contacts = (self._contact(address) for ids in route.addresses.values() for address in ids.values())
+        return any(contact is not None and contact.is_open for contact in contacts)
 
     def _complain(self, topic: str, complaint: str | None) -> None:
         before = self._complaints.pop(topic, None)
