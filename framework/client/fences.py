@@ -17,7 +17,7 @@ from framework.wire.command import RemotingCommand
 class Fence:
     """Of one queue of one group, as long as the application runs."""
 
-    __slots__ = ("epoch", "is_refused", "stored")
+    __slots__ = ("_beginnings", "epoch", "is_refused", "stored")
 
     def __init__(self) -> None:
         self.epoch: int | None = None
@@ -26,9 +26,17 @@ class Fence:
         """As `Fences.stored` says."""
         self.is_refused = False
         """Whether a higher epoch was given out since: another member has taken the queue."""
+        self._beginnings = 0
 
     def raise_to(self, epoch: int) -> None:
-        self.epoch, self.is_refused, self.stored = epoch, False, -1
+        self.epoch, self.is_refused = epoch, False
+        self.begin()
+
+    def begin(self) -> None:
+        """The queue goes on from an offset that may lie below: what was stored before says nothing of it, nor does an
+        answer that is still on its way.
+        """
+        self.stored, self._beginnings = -1, self._beginnings + 1
 
     def passed(self, answer: RemotingCommand, epoch: int | None, queue: MessageQueue) -> RemotingCommand:
         """The answer to a request under this epoch; Superseded where it was refused for that."""
@@ -40,6 +48,7 @@ class Fence:
 
     def watch(self, answer: asyncio.Future[RemotingCommand], epoch: int, queue: MessageQueue, offset: int) -> None:
         """Hear of a commit that nobody waits for."""
+        beginning = self._beginnings
 
         def done(ended: asyncio.Future[RemotingCommand]) -> None:
             if ended.cancelled() or ended.exception() is not None:
@@ -48,7 +57,7 @@ class Fence:
                 passed = self.passed(ended.result(), epoch, queue)
             except Superseded:
                 return  # whoever flushes next sees it
-            if passed.code == ResponseCode.SUCCESS and epoch == self.epoch:
+            if passed.code == ResponseCode.SUCCESS and beginning == self._beginnings:
                 self.stored = offset
 
         answer.add_done_callback(done)

@@ -207,7 +207,7 @@ class PullLoop:
                 self._group.not_a_member(self.queue)
         elif flow.window is not window:
             # A broker that has lost its log names 0, which must not wipe out what it has stored.
-            self._offsets.begin(self.queue, flow.next_offset, stored=None if flow.next_offset else 0)
+            self._begin(flow.next_offset, stored=None if flow.next_offset else 0)
             if self._trouble != "pulls not advancing":  # else it is moved to and fro, which is said once
                 log.warning("queue moved", **self._where, offset=begin, to=flow.next_offset)
         if flow.health.failure is not None or self._trouble is not None:
@@ -276,7 +276,7 @@ class PullLoop:
             self._name_failure()
             return
         self.flow.positioned(start.offset, start.end)
-        self._offsets.begin(self.queue, start.offset, stored=start.stored)
+        self._begin(start.offset, stored=start.stored)
         self.lost = 0
         self._name_failure()
         log.info("queue positioned", **self._where, offset=start.offset, reason=start.reason)
@@ -306,8 +306,12 @@ class PullLoop:
     def reset(self, offset: int) -> None:
         """Drop what was pulled and go on from `offset`. The caller ends `run` at once and starts it again."""
         self.flow.reset(offset)
-        self._offsets.begin(self.queue, offset, stored=None)
+        self._begin(offset, stored=None)
         self._name_failure()
+
+    def _begin(self, offset: int, *, stored: int | None) -> None:
+        self._offsets.begin(self.queue, offset, stored=stored)
+        self.progress.fence.begin()
 
     # As the run of its chunks
 
