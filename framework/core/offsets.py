@@ -41,8 +41,10 @@ class OffsetTable:
             self._committable[queue] = offset
 
     def mark_sent(self, queue: MessageQueue, offset: int) -> None:
-        """The broker was sent this offset. One that has moved on meanwhile stays dirty."""
-        if queue in self._told:
+        """The broker was sent this offset. One that has moved on meanwhile stays dirty; where the queue was moved back
+        meanwhile, what was sent before says nothing of what the broker has to be told now.
+        """
+        if queue in self._told and offset <= self._committable[queue]:
             if not marks.safeguard("what moved during a flush stays dirty"):
                 offset = self._committable[queue]
             if self._news is not None and offset > self._heard[queue]:
@@ -50,8 +52,8 @@ class OffsetTable:
             self._told[queue] = max(self._told[queue], offset)
 
     def confirmed(self, queue: MessageQueue, offset: int) -> None:
-        """The broker answered that it holds this offset."""
-        if queue in self._confirmed:
+        """The broker answered that it holds this offset; `mark_sent` says when that is no news."""
+        if queue in self._confirmed and offset <= self._committable[queue]:
             self._confirmed[queue] = max(self._confirmed[queue], offset)
             self.mark_sent(queue, offset)
 

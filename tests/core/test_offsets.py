@@ -174,6 +174,17 @@ def test_dirty_queues_come_in_the_order_of_queues() -> None:
     assert "<OffsetTable 2 queues, 2 dirty>" == repr(table)
 
 
+def test_what_was_sent_before_a_queue_moved_back_says_nothing_of_it_now() -> None:
+    """The answer comes behind the move: when progress is as far again, the broker must be told again."""
+    table = table_at(20, stored=20)
+    table.begin(QUEUE, 5, stored=None)
+    table.mark_sent(QUEUE, 20)
+    table.confirmed(QUEUE, 20)
+    assert (-1, [(QUEUE, 5)]) == (table.held(QUEUE), table.dirty())
+    table.advance(QUEUE, 20)
+    assert (20, [(QUEUE, 20)]) == (table.unconfirmed(QUEUE), table.dirty())
+
+
 @settings(deadline=None)
 @given(
     st.lists(
