@@ -28,6 +28,7 @@ class NothingKept:
     async def begin(self, offset: int, stored: int | None) -> Literal[True]:
         return True
 
+    def begun(self, window: Window) -> None: ...
     def is_moved(self, window: Window) -> Literal[False]:
         return False
 

@@ -49,8 +49,6 @@ class QueueProgress:
         self._inherited: Finished | None = None
         self._window: Window | None = None
         """Whose offsets the record speaks of. Where the flow has another one, somebody has moved the queue."""
-        self._is_fresh = False
-        """Begun, and the window not seen yet."""
         self._may_stand = True
         """A record with ranges may be in the store, as far as this acquisition knows."""
         self._kept: Finished | None = None
@@ -91,7 +89,7 @@ class QueueProgress:
         """
         if not self._shared.has_ranges:
             return False
-        found = self._inherited if window.is_closed or self._is_fresh else None
+        found = self._inherited if window.is_closed else None
         if window is self._window:
             low = window.settle()
             window.fold()
@@ -131,15 +129,15 @@ class QueueProgress:
         for the same word. Wait again, and then ask anew where to begin. The same where the former owner's word came
         behind the wait for it: `offset` may be older than its last commit.
         """
-        self.passing = self._inherited = self._window = None
+        self.passing = self._inherited = self._window = self._kept = None
         self._may_stand = True
         self.epoch = -1  # until there is one again: what failed to be taken must not lend its successor the old one
         if not self._shared.has_ranges:
             await self._take_first(None)
-            self._may_stand, self._is_fresh = False, True
+            self._may_stand = False
             return True
         if not await self._is_used():
-            self._may_stand, self._is_fresh = self._use.is_in_doubt, True
+            self._may_stand = self._use.is_in_doubt
             return True
         log.debug("progress requested", **self._where)
         found = None
@@ -170,8 +168,14 @@ class QueueProgress:
             marks.sometimes("a take-over passed over what had ended above a gap")
             self.passing, self._inherited = Passing(ranges), found
             log.info("progress taken over", **self._where, offset=offset, low=found.low.offset, ranges=found.ranges)
-        self._is_fresh = True
         return True
+
+    def begun(self, window: Window) -> None:
+        """The queue goes on with this window. In the turn in which it began: a reset may come before the first pull."""
+        if window is not self._window:
+            self._ended = (-1, -1)
+        self._window = window
+        window.epoch = self.epoch if self.epoch >= 0 and self._shared.tells_epoch() else None
 
     async def _read(self) -> tuple[ProgressRecord | None, str | None]:
         """What was kept, or why it is discarded."""
@@ -226,18 +230,7 @@ class QueueProgress:
 
     def is_moved(self, window: Window) -> bool:
         """Asked before each pull: whether what was kept speaks of other offsets than this window's."""
-        if self._window is window:
-            return False
-        if self._is_fresh:
-            self._begun(window)
-            return False
-        return True
-
-    def _begun(self, window: Window) -> None:
-        if window is not self._window:
-            self._ended = (-1, -1)
-        self._window, self._is_fresh = window, False
-        window.epoch = self.epoch if self.epoch >= 0 and self._shared.tells_epoch() else None
+        return self._window is not window
 
     async def start_over(self, window: Window) -> bool:
         """Void what may stand in the store, before anything is pulled; False where that failed."""
@@ -252,7 +245,7 @@ class QueueProgress:
                 self._failed(error)
                 return False
         self._may_stand = False
-        self._begun(window)
+        self.begun(window)
         return True
 
     # As a part of the intake
@@ -341,7 +334,7 @@ class QueueProgress:
         if self.epoch < 0:
             await self._take(None)
             if self._window is not None:
-                self._begun(self._window)
+                self.begun(self._window)
         return (await self._written(found)).finished is not None
 
     async def _written(self, found: Finished | None, *, is_released: bool = False) -> ProgressRecord:
@@ -354,7 +347,7 @@ class QueueProgress:
                 raise
             record = await self._take(found, is_released=is_released)
             if window is self._window:
-                self._begun(window)
+                self.begun(window)
         return record
 
     async def _taken_anew(self, window: Window) -> bool:
@@ -368,7 +361,7 @@ class QueueProgress:
             self._failed(error)
             return False
         if window is self._window:
-            self._begun(window)
+            self.begun(window)
         self._kept = None
         self._offsets.mark_unsent(self.queue)
         return True

@@ -276,6 +276,7 @@ class PullLoop:
             self._name_failure()
             return
         self.flow.positioned(start.offset, start.end)
+        self.progress.begun(self.flow.window)
         self._begin(start.offset, stored=start.stored)
         self.lost = 0
         self._name_failure()

@@ -133,7 +133,7 @@ class Owner:
         offset = self.broker.offset
         await self.progress.begin(offset or 0, offset)
         self.goes_on_at(offset or 0)
-        assert not self.progress.is_moved(self.window)
+        self.progress.begun(self.window)
         return self
 
     def goes_on_at(self, offset: int) -> None:

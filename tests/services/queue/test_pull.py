@@ -176,6 +176,7 @@ def test_a_queue_that_lacks_its_first_record_is_named_as_what_it_is() -> None:
                 raise refusals.pop()
             return True
 
+        def begun(self, window: object) -> None: ...
         def is_moved(self, window: object) -> bool:
             return False
 
