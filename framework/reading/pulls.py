@@ -85,9 +85,12 @@ class Pulls:
 
     def __init__(self, reach: Reach, settings: ReaderSettings, queue: MessageQueue, wanted: Filter) -> None:
         self._reach, self._settings, self._queue = reach, settings, queue
-        self._replica = MASTER
+        self._replica = self._asked = MASTER
+        """Which one is asked next, and which one the last answer is from: a pull in advance went out before another
+        was suggested.
+        """
         self._ahead: tuple[Link, tuple[int, int], int] | None = None
-        """The pull under way: its link, what was asked, and the offset."""
+        """The pull under way, to the replica that was asked last: its link, what was asked, and the offset."""
         self._request = PullRequest(
             consumer_group=settings.group,
             topic=queue.topic,
@@ -117,12 +120,12 @@ class Pulls:
                 last, queue = error, self._queue
                 if attempt >= self._settings.retries and self._reach.lacks(queue.topic, queue.broker):
                     raise OffsetsGone(queue, offset, end, TOPIC_GONE) from error
-                self._replica = self._reach.other_replica(queue.topic, queue.broker, self._replica)
+                self._replica = self._reach.other_replica(queue.topic, queue.broker, self._asked)
                 continue
             except Refused as error:
                 if error.code == ResponseCode.TOPIC_NOT_EXIST:
                     raise OffsetsGone(self._queue, offset, end, TOPIC_GONE) from error
-                if error.code not in _BUSY and self._replica == MASTER:
+                if error.code not in _BUSY and self._asked == MASTER:
                     raise
                 last = error
                 self._replica = MASTER
@@ -152,7 +155,8 @@ class Pulls:
                 link.close()
             else:
                 link.forget(asked)
-        address = self._reach.address(self._queue.topic, self._queue.broker, self._replica, fresh=fresh)
+        self._asked = self._replica
+        address = self._reach.address(self._queue.topic, self._queue.broker, self._asked, fresh=fresh)
         link = self._reach.link(address)
         answer = link.answer(link.ask(self._command(offset, end), timeout_ms=timeout_ms), timeout_ms=timeout_ms)
         if answer.code == ResponseCode.GO_AWAY:
@@ -182,7 +186,7 @@ class Pulls:
                 peer=self._queue.broker,
             )  # fmt: skip
         following, low, high, delta = read_progress(answer.fields)
-        was_master = self._replica == MASTER
+        was_master = self._asked == MASTER
         self._reach.counts.pulls += 1
         self._reach.counts.bytes += len(answer.body)
         self._reach.counts.empty_pulls += not answer.body
