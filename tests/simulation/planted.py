@@ -125,4 +125,13 @@ PLANTED: tuple[Mistake, ...] = (
         "tests/services/crew/test_expiry.py::test_what_was_decided_is_carried_out_by_a_stop_that_comes_within_the_turn",
         by_seeds=False,
     ),
+    Mistake(
+        "a-leave-waits-for-an-answer-that-nobody-reads",
+        "framework.client.brokers",
+        'purpose: Purpose = "requests" if self._pool.pulls_paused else "pulls"',
+        'purpose: Purpose = "pulls"',
+        "a process whose pulled messages use up its budget is asked to stop: it never ends",
+        "tests/scenarios/test_leaves_end.py::"
+        "test_a_stop_with_the_budget_used_up_takes_no_longer_than_its_drain[1000-concurrent]",
+    ),
 )
