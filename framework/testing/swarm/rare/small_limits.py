@@ -52,6 +52,8 @@ LIMITS: tuple[Small, ...] = (
     Small("topic's window", "group", _each("topic_count", 4, 12)),
     Small("window's bytes", "group", _each("cache_bytes", 600, 2_000)),
     Small("budget", "app", _each("budget", 1_000, 4_000, 16_000)),
+    # Each pull uses it up, until all that it brought is done: nothing else is read from brokers meanwhile.
+    Small("no budget", "app", _each("budget", 1), in_calm=False, share=SELDOM_SHARE),
     Small("pull", "run", _each("pull_batch", 1, 2, 3, 4)),
     Small("crew", "load", _each("concurrency", 1)),
     Small("retries", "run", _each("max_retries", 0, 1)),
@@ -99,7 +101,7 @@ LIMITS: tuple[Small, ...] = (
 )
 
 
-WINDOWS = frozenset({"window", "topic's window", "window's bytes", "budget"})
+WINDOWS = frozenset({"window", "topic's window", "window's bytes", "budget", "no budget"})
 """What a handler that commits by hand must not fill with messages that it has handled and not committed: it is given no
 further one then, with which it could commit."""
 

@@ -17,6 +17,7 @@ from framework.testing.sim.machine import Machine
 from framework.testing.sim.node import CURRENT_NODE, Node
 from framework.testing.sim.transport import SimTransport
 from framework.testing.swarm.facts import Forgotten, Held, LeftBehind
+from framework.testing.swarm.watching.leaves import Leaves
 from framework.testing.swarm.watching.pictures import pictured
 from framework.testing.swarm.watching.promises import Promises
 from framework.testing.swarm.watching.sizes import sizes_of
@@ -35,6 +36,7 @@ class Watch:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.promises = Promises()
+        self._leaves = Leaves(cluster)
         self._is_at_rest = False
         """Everything is handled, and nobody sends any more."""
         self._looks = 0
@@ -56,6 +58,7 @@ class Watch:
         cluster, self._seconds = self._cluster, self._seconds + 1
         if cluster.broker.is_alive and cluster.broker.broker is not None:
             self.promises.look(cluster.broker.broker)
+        self._leaves.look()
         if self._is_at_rest and self._seconds % EACH_S == 0 and self._looks < LOOKS_MAX:
             self._looks += 1
             self._count()
