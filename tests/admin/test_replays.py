@@ -223,6 +223,34 @@ def test_to_the_retry_topic_it_names_its_topic(box: ThreadBox, admin: Admin, top
     assert [] == stored(box, topic)
 
 
+@pytest.mark.parametrize("some_to_retry", [True, False])
+def test_a_replay_of_all_sends_none_that_went_the_other_way_before(
+    box: ThreadBox, admin: Admin, topic: str, group: str, *, some_to_retry: bool
+) -> None:
+    """Some went to the group's retry topic and the others go to their topic, or the other way round: each goes once."""
+    box.call(lambda: [node.rules.retry_topic(group) for node in box.broker.nodes])
+    for start, error in ((0, "KeyError"), (2, "TimeoutError"), (4, "KeyError")):
+        die(box, group, topic, 2, start=start, DEAD_LETTER_ERROR=error)
+    some = LetterChoice(reason=dead_letters.reason_of("Timeout"))
+    assert Counter(sent=2) == replayed(admin, group, some, to_retry=some_to_retry)
+    assert Counter(sent=3, skipped=2) == replayed(admin, group, limit=3, to_retry=not some_to_retry)
+    assert Counter(sent=1) == replayed(admin, group, to_retry=not some_to_retry)
+    assert 0 == waiting(admin, group)
+    found = Counter(each.message_id for where in (topic, f"%RETRY%{group}") for each in stored(box, where))
+    assert {f"{group}-{number}": 1 for number in range(6)} == found
+
+
+def test_the_first_ones_that_went_to_the_retry_topic_are_not_looked_at_again(
+    box: ThreadBox, admin: Admin, topic: str, group: str
+) -> None:
+    box.call(lambda: [node.rules.retry_topic(group) for node in box.broker.nodes])
+    die(box, group, topic, 6)
+    assert Counter(sent=2) == replayed(admin, group, limit=2, to_retry=True)
+    assert Counter(sent=4) == replayed(admin, group)
+    assert Counter() == replayed(admin, group, to_retry=True)
+    assert (4, 2) == (len(list(stored(box, topic))), len(list(stored(box, f"%RETRY%{group}"))))
+
+
 def test_one_that_cannot_go_stays_and_says_why(box: ThreadBox, admin: Admin, topic: str, group: str) -> None:
     die(box, group, topic, 1, DEAD_LETTER_ORIGIN="nothing")
     die(box, group, "gone-topic", 1, start=2)
