@@ -90,6 +90,40 @@ def test_short_lives_are_told_and_long_ones_are_not() -> None:
     assert {} == seen.flaps(105_000 + limits.FORGIVEN_MS)
 
 
+@pytest.mark.parametrize("grace_ms", [10_000, limits.SHORT_LIFE_MS + 1_000, 5 * limits.SHORT_LIFE_MS])
+def test_a_short_life_is_one_however_long_the_seat_was_kept_after_it(grace_ms: int) -> None:
+    """A seat outlives its member: by what the list says, one with a long grace would never have lived for short."""
+    for life_ms in (1_000, limits.SHORT_LIFE_MS - 1_000, limits.SHORT_LIFE_MS + 1_000):
+        flapper, seen = member_named("z", grace_ms), Attendance()
+        seen.counted([A], 0)
+        seen.counted([A, flapper], 1_000)
+        seen.counted([A], 1_000 + life_ms)
+        over_ms = 1_000 + life_ms + grace_ms
+        assert [A, flapper] == seen.counted([A], over_ms - 1)
+        assert [A] == seen.counted([A], over_ms)
+        is_short = life_ms < limits.SHORT_LIFE_MS
+        assert ({flapper: (1, life_ms + grace_ms, 0)} if is_short else {}) == seen.flaps(over_ms)
+
+
+def test_a_name_that_comes_and_goes_again_and_again_is_counted_each_time_its_seat_is_given_up() -> None:
+    """Nothing of its last life or seat is left when it comes the next time; within its grace it was never away."""
+    flapper, seen, now = member_named("z", 2 * limits.SHORT_LIFE_MS), Attendance(), 0
+    seen.counted([A], now)
+    for strikes in range(1, 4):
+        now += 1_000
+        seen.counted([A, flapper], now)
+        seen.counted([A], now + 5_000)
+        seen.counted([A, flapper], now + 10_000)
+        assert {} == seen.absent(now + 10_000)
+        now += 15_000
+        seen.counted([A], now)
+        assert {flapper: 2 * limits.SHORT_LIFE_MS} == seen.absent(now)
+        now += 2 * limits.SHORT_LIFE_MS
+        assert [A] == seen.counted([A], now)
+        assert strikes == seen.flaps(now)[flapper][0]
+        assert {} == seen.absent(now)
+
+
 @pytest.mark.parametrize(
     ("strikes", "ages", "seconds"),
     [
