@@ -59,6 +59,35 @@ def test_all_queues_of_one_change_of_the_members_are_one_question() -> None:
 
 
 @pytest.mark.parametrize("takes_s", [0.01, 3600.0])
+def test_a_question_that_nobody_answered_is_asked_again_when_the_members_change_and_not_for_each_queue(
+    takes_s: float,
+) -> None:
+    """Each of a thousand queues would wait for a second, one after the other."""
+
+    async def story() -> None:
+        names = NameServer(takes_s=takes_s, refusal=BrokerUnreachable("no answer"))
+        use = names.use
+        assert [False] * 64 == await asyncio.gather(*map(use.looked, OTHERS))
+        assert (1, True) == (names.asked, use.is_in_doubt)
+        names.changes, names.knows, names.refusal, names.takes_s = 2, True, None, 0.01
+        assert [True] * 64 == await asyncio.gather(*map(use.looked, OTHERS))
+        assert (2, False) == (names.asked, use.is_in_doubt)
+
+    play(story)
+
+
+def test_a_doubt_is_over_when_somebody_has_said_that_there_is_no_record() -> None:
+    async def story() -> None:
+        names = NameServer(refusal=BrokerUnreachable("no answer"))
+        use = names.use
+        await use.looked(QUEUE)
+        names.changes, names.refusal = 2, None
+        assert (False, False) == (await use.looked(QUEUE), use.is_in_doubt)
+
+    play(story)
+
+
+@pytest.mark.parametrize("takes_s", [0.01, 3600.0])
 def test_a_name_server_that_says_nothing_holds_no_queue_up(takes_s: float) -> None:
     """Nobody knows then whether there are records: so an owner that is moved asks before it goes on."""
 

@@ -7,6 +7,8 @@ import asyncio
 import pytest
 
 from framework.core.window import Window
+from framework.model.contracts import Kept
+from framework.model.queue import MessageQueue
 from tests.services.offsets.progress_scene import END, LOW, Broker, Owner, holds, stuck_at_low
 from tests.services.parts import QUEUE, play, start
 
@@ -44,6 +46,30 @@ def test_an_owner_that_says_nothing_is_waited_for_within_a_limit(members: tuple[
         assert waited == pytest.approx(asyncio.get_running_loop().time(), abs=0.15)
         await successor.progress.handed_over()  # asked for its position once more, it does not wait again
         assert waited == pytest.approx(asyncio.get_running_loop().time(), abs=0.15)
+
+    play(story)
+
+
+def test_a_wait_that_is_over_is_not_counted_and_not_asked_for_once_more() -> None:
+    """A queue asks for its position again and again while its broker is away: the store is asked once."""
+
+    async def story() -> None:
+        broker = Broker(offset=LOW)
+        await Owner(broker, member=A, members=MEMBERS).begin()
+        successor = Owner(broker, member=B, members=MEMBERS)
+        await successor.progress.handed_over()
+        reads = 0
+        read = successor.shared.store.read
+
+        async def counted(queue: MessageQueue) -> Kept | None:
+            nonlocal reads
+            reads += 1
+            return await read(queue)
+
+        successor.shared.store.read = counted  # type: ignore[method-assign]  # counted, and as ever
+        for _ in range(3):
+            await successor.progress.handed_over()
+        assert (0, 1) == (reads, successor.shared.awaited)
 
     play(story)
 
