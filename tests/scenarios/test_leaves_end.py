@@ -145,6 +145,11 @@ def test_queues_are_handed_on_within_the_limit_by_who_has_no_room(kind: str) -> 
         await story.within("30s").until(lambda _: has_queues(former, retiring=True))
         await story.within("10m").until(is_shared)
         assert story.now - began <= limits.DRAIN_MS / 1000 + limits.LEASE_TRUST_MS / 1000 + 10
+        assert former.app is not None
+        group = billing_of(former)
+        held = sum(pull.flow.window.bytes for each in former.app._groups for pull in each.owned.values())
+        assert held == former.app.snapshot().budget_used, "what was left has given its bytes back"
+        assert set(group.owned) == set(group.offsets._committable), "and its offset is nobody's here"
 
     tell(scenario, cluster_of(handlers, "5s", budget=2_000))
 

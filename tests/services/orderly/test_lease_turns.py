@@ -159,6 +159,50 @@ def test_one_queue_is_released_while_another_of_its_broker_is_asked_for_with_it(
         play(story, seed=seed)
 
 
+@pytest.mark.parametrize("steps", range(5))
+def test_a_loop_that_is_started_anew_asks_again_for_what_was_under_way(steps: int) -> None:
+    """It is supervised: what fails in it once must not leave a queue without a lock for ever. In some of these orders
+    the request is cancelled before its first step, and has no end of its own.
+    """
+
+    async def story() -> None:
+        scene = Scene()
+        await turns()
+        lease = scene.loop.claim(A1)
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await end(scene.running)
+        scene.broker.waiting.clear()
+        scene.running = start(scene.loop.run())
+        await asyncio.sleep(limits.LEASE_RETRY_MS / 1000 + 0.1)
+        scene.answer([A1])
+        await turns()
+        assert lease.is_granted
+        await scene.loop.release(A1)
+        assert "unlock" == scene.broker.heard[-1]
+        await end(scene.running)
+
+    for seed in SEEDS:
+        play(story, seed=seed)
+
+
+@pytest.mark.timeout(30)  # who waits for what has ended would never let anybody else run
+@pytest.mark.parametrize("steps", range(5))
+def test_who_releases_when_the_loop_has_ended_waits_for_nobody(steps: int) -> None:
+    async def story() -> None:
+        scene = Scene()
+        await turns()
+        scene.loop.claim(A1)
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await end(scene.running)
+        await scene.loop.release(A1)
+        assert scene.loop.of(A1) is None
+
+    for seed in SEEDS:
+        play(story, seed=seed)
+
+
 # The lease itself: one request after the other
 
 
