@@ -13,7 +13,7 @@ from framework.errors import BrokerUnreachable, Refused
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.stored import decode
-from tests.client.script import A, B, ScriptedCluster, record
+from tests.client.script import A, B, ScriptedCluster, record, route_of
 from tests.client.test_brokers import QUEUE
 from tests.net.memory import virtually
 
@@ -228,7 +228,42 @@ def test_a_reading_under_way_may_be_older_than_the_success_so_another_one_follow
     virtually(story)
 
 
+@pytest.mark.parametrize("code", [ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY])
+def test_a_broker_that_was_busy_is_asked_when_something_is_sent_back(code: int) -> None:
+    """It can say it, and could not just then: unlike one that knows no such question."""
+
+    async def story() -> None:
+        cluster = ScriptedCluster()
+        cluster.both(refusing(code))
+        await known(cluster)
+        await cluster.client.retry_rooms.look(GROUPS)
+        cluster.both(with_queues(0))
+        with pytest.raises(Refused, match="retryQueueNums is 0 at broker a"):
+            await send_back(cluster)
+        await cluster.client.close()
+
+    virtually(story)
+
+
+def test_nothing_is_left_of_a_reading_that_has_ended() -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster()
+        cluster.both(with_queues(1))
+        await known(cluster)
+        for _ in range(3):
+            await send_back(cluster)
+        cluster.both(refusing(ResponseCode.SYSTEM_BUSY))
+        await send_back(cluster)
+        rooms = cluster.client.retry_rooms
+        assert ({}, {}) == (rooms._next, rooms._under_way)
+        await cluster.client.close()
+
+    virtually(story)
+
+
 def test_what_is_known_of_a_broker_that_is_gone_is_forgotten() -> None:
+    """A broker that we are still connected to is not gone, whatever a name server leaves out."""
+
     async def story() -> None:
         cluster = ScriptedCluster()
         cluster.both(with_queues(0))
@@ -236,11 +271,18 @@ def test_what_is_known_of_a_broker_that_is_gone_is_forgotten() -> None:
         rooms = cluster.client.retry_rooms
         await rooms.look(GROUPS)
         assert 2 == len(rooms.complaints("billing"))
-        cluster.routes["orders"] = cluster.routes["orders"].replace(b'"brokerName": "b"', b'"brokerName": "c"')
+        cluster.routes["orders"] = route_of({"a": {0: A}})
         await cluster.client.routes.refresh("orders")
-        cluster.both(with_queues(1))
         await rooms.look(GROUPS)
-        assert [] == rooms.complaints("billing")
+        assert 2 == len(rooms.complaints("billing"))
+        for address, peer in cluster.network.peers:
+            if address == B:
+                peer.pipe.cut()
+        await asyncio.sleep(3_600)
+        await cluster.client.routes.refresh("orders")
+        await rooms.look(GROUPS)
+        (complaint,) = rooms.complaints("billing")
+        assert "at broker a" in complaint
         await cluster.client.close()
 
     virtually(story)
