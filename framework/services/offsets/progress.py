@@ -129,7 +129,7 @@ class QueueProgress:
         for the same word. Wait again, and then ask anew where to begin. The same where the former owner's word came
         behind the wait for it: `offset` may be older than its last commit.
         """
-        self.passing = self._inherited = self._window = self._kept = None
+        self.passing = self._inherited = self._window = None
         self._may_stand = True
         self.epoch = -1  # until there is one again: what failed to be taken must not lend its successor the old one
         if not self._shared.has_ranges:
@@ -173,7 +173,7 @@ class QueueProgress:
     def begun(self, window: Window) -> None:
         """The queue goes on with this window. In the turn in which it began: a reset may come before the first pull."""
         if window is not self._window:
-            self._ended = (-1, -1)
+            self._ended, self._kept = (-1, -1), None  # also what a flush has kept while this one was on its way
         self._window = window
         window.epoch = self.epoch if self.epoch >= 0 and self._shared.tells_epoch() else None
 
@@ -234,7 +234,7 @@ class QueueProgress:
 
     async def start_over(self, window: Window) -> bool:
         """Void what may stand in the store, before anything is pulled; False where that failed."""
-        self.passing = self._inherited = self._kept = None
+        self.passing = self._inherited = None
         window.is_kept = False
         if self._may_stand and marks.safeguard("a reset voids what was kept"):
             try:

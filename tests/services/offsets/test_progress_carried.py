@@ -315,6 +315,40 @@ def test_an_offset_that_was_confirmed_across_a_reset_is_not_held_for_what_came_a
     play(story)
 
 
+class SlowToWrite(TopicStore):
+    """A record is there at once, and its writer hears of it a second later."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._store = self.open(Means(broker))
+        self.read, self.take = self._store.read, self._store.take
+
+    async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
+        await self._store.write(queue, epoch, content)
+        await asyncio.sleep(1)
+
+
+def test_what_a_flush_has_written_across_a_reset_is_written_again_behind_it() -> None:
+    """The reset voided it, so that the same ranges are news to the store."""
+
+    async def story() -> None:
+        broker = Broker()
+        broker.append(*range(END))
+        broker.offset = LOW
+        owner = await Owner(broker, SlowToWrite(broker)).begin()
+        owner.pull(END)
+        owner.end(*range(LOW + 1, END))
+        flushing = start(owner.flush())
+        await asyncio.sleep(0.5)
+        await reset(owner, LOW)
+        await flushing
+        owner.pull(END)
+        owner.end(*range(LOW + 1, END))
+        await owner.flush()
+        assert ((LOW + 1, END),) == (await Owner(broker).begin()).passed
+
+    play(story)
+
+
 # A refusal, and who is taken for gone
 
 
