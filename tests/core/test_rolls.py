@@ -123,3 +123,15 @@ def test_a_list_that_is_the_same_is_no_news() -> None:
     assert not it.rolls.differs(Roll("a", None))
     assert it.rolls.differs(Roll("a", ("x",)))
     assert it.rolls.differs(Roll("b", ("x", "y")))
+
+
+def test_nobody_is_kept_who_is_listed_again() -> None:
+    """What a connection's loss has made of him is over: when he leaves now, he has left."""
+    it = Heard()
+    it.after(0, a="xyz")
+    it.restarted("a")
+    assert ["x", "y", "z"] == it.after(2_000, a="x")
+    assert it.rolls.next_ms(it.now_ms) is not None
+    assert ["x", "y", "z"] == it.after(1_000, a="xyz")
+    assert it.rolls.next_ms(it.now_ms) is None, "nothing is waited for"
+    assert ["x", "z"] == it.after(1_000, a="xz")
