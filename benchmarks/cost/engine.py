@@ -235,7 +235,8 @@ class Engine:
         return crew
 
     def _in_order(self, call: Callable[[Message], Any], batching: Batching | None) -> None:
-        ends = OrderlyOutcomes(self.side, 16, brokers=None, reports=None, chance=None)  # type: ignore[arg-type]  # nothing fails
+        nobody: Any = None  # nothing fails
+        ends = OrderlyOutcomes(self.side, 16, brokers=nobody, reports=nobody, chance=nobody, ended=nobody)
         crew = Orderly(
             GROUP, CONCURRENCY, ends, stuck_after_ms=900_000, clock=self.clock, workers=self.workers, tree=self.tree
         )

@@ -19,7 +19,7 @@ from framework.model.reserved import REPLAY_PREFIX, TOOLS_GROUP
 from framework.wire.bodies.config import GroupConfigTable
 from framework.wire.bodies.connections import ClientConnection, ConsumerConnections
 from framework.wire.bodies.heartbeat import SubscriptionData
-from framework.wire.bodies.running import PAUSED, RunningInfo
+from framework.wire.bodies.running import HELD, PAUSED, RunningInfo
 from framework.wire.exchanges import Exchange, body_of
 from framework.wire.requests.admin import AllGroupConfigsRequest, ConsumerConnectionsRequest
 from framework.wire.requests.inbound import RunningInfoRequest
@@ -73,11 +73,19 @@ class GroupView:
     @property
     def paused(self) -> dict[str, list[str]]:
         """By whom, until when and why, as a member of ours says it -> the members that are."""
+        return self._saying(PAUSED)
+
+    @property
+    def held(self) -> dict[str, list[str]]:
+        """Why members of ours try one message at a time, since their handlers fail -> the members that do."""
+        return self._saying(HELD)
+
+    def _saying(self, name: str) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
         for each in self.members:
-            pause = None if each.info is None else each.info.properties.get(PAUSED)
-            if pause:
-                found.setdefault(pause, []).append(each.client_id)
+            text = None if each.info is None else each.info.properties.get(name)
+            if text:
+                found.setdefault(text, []).append(each.client_id)
         return found
 
 

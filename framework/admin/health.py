@@ -20,10 +20,20 @@ from framework.errors import FrameworkError
 from framework.wire.bodies.running import HANGING, OLDEST_MS, RETRIES_WAITING, RUNNING, SUCCESS_AGO_MS, RunningInfo
 
 GroupState: TypeAlias = Literal[
-    "unknown", "failing", "hanging", "no member", "paused", "dead letters", "retrying", "behind", "up to date", "nobody"
+    "unknown",
+    "held",
+    "failing",
+    "hanging",
+    "no member",
+    "paused",
+    "dead letters",
+    "retrying",
+    "behind",
+    "up to date",
+    "nobody",
 ]
 STATES: tuple[GroupState, ...] = (
-    "unknown", "failing", "hanging", "no member", "paused", "dead letters", "retrying", "behind",
+    "unknown", "held", "failing", "hanging", "no member", "paused", "dead letters", "retrying", "behind",
     "up to date", "nobody",
 )  # fmt: skip
 """The worst first."""
@@ -126,6 +136,8 @@ class GroupHealth:
             return "nobody"
         if found.unserved:
             return "unknown"
+        if found.members.held:
+            return "held"
         if self.is_failing:
             return "failing"
         if self.work.hanging:

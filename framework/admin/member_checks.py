@@ -132,6 +132,18 @@ def _idle(facts: GroupFacts) -> Iterator[Said]:
             )
 
 
+def _held(facts: GroupFacts) -> Iterator[Said]:
+    """Members whose handlers fail all. That they cannot be asked is said above."""
+    members = () if isinstance(facts.positions, FrameworkError) else facts.positions.members.held.items()
+    for why, those in members:
+        yield Finding(
+            f"members try one message at a time, since their handlers fail all ({why})",
+            f"{facts.shown}, {', '.join(those[:4])}",
+            "fix the handler, or roll the deploy back: the first message that succeeds starts all again",
+            "severe",
+        )
+
+
 def _reads(member: GroupMember, topic: str) -> bool:
     """One that does not say what it wants counts: the group's topics are what it could want."""
     return member.info is None or any(each.topic == topic for each in member.info.subscriptions)
@@ -141,4 +153,5 @@ MEMBER_CHECKS: tuple[Check[GroupFacts], ...] = (
     Check("members are of one kind", _kinds),
     Check("client ids are not shared", _shared_ids),
     Check("each member has a queue", _idle),
+    Check("no member is held by its breaker", _held),
 )

@@ -80,6 +80,21 @@ class Chunk:
     def has_ended(self, index: int) -> bool:
         return index < self.low or bool(self.ahead >> index & 1)
 
+    def cut(self, at: int) -> Chunk:
+        """Give the messages from `at` on, which nobody has started, to a chunk of their own."""
+        assert self.low <= at < self.count
+        assert not self.ahead >> at, "some of it has ended"
+        begin = self.begin
+        if at:
+            # Popped messages have no offsets in a row: those of their chunks are counted.
+            is_row = self.end - self.begin == self.count
+            begin = self.begin + at if is_row else self.messages[at].queue_offset
+        size = self.size * at // self.count
+        rest = Chunk(self.messages[at:], begin, self.end, self.size - size, self.window)
+        rest.run = self.run
+        self.messages, self.count, self.end, self.size = self.messages[:at], at, begin, size
+        return rest
+
     @property
     def is_finished(self) -> bool:
         return self.low >= self.count

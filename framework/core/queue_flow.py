@@ -116,7 +116,8 @@ class QueueFlow:
 
     __slots__ = (
         "_asked_ms", "_budget", "_stored", "bounds", "caught_up", "damage", "doubted", "health", "held_because",
-        "hold_reason", "is_paused", "max_offset", "next_offset", "queue", "reached", "run", "state", "window",
+        "hold_reason", "is_paused", "is_tripped", "max_offset", "next_offset", "queue", "reached", "run", "state",
+        "window",
     )  # fmt: skip
 
     def __init__(
@@ -151,6 +152,8 @@ class QueueFlow:
         """How much it may hold. Whoever changes them rings the pull loop's bell."""
         self.is_paused = False
         """Somebody wants no more messages for now."""
+        self.is_tripped = False
+        """The breaker of its topic is open: what it holds is tried one message at a time, and no more is pulled."""
         self.hold_reason: str | None = None
         """Why it must not pull, though it may hold more: a message cannot be opened here. The lease's end clears it."""
         self.run: Run | None = None
@@ -171,6 +174,8 @@ class QueueFlow:
         if state is _POSITIONING:
             return POSITION
         reason = "paused" if self.is_paused else self.hold_reason
+        if reason is None and self.is_tripped and self.window.has_unstarted:
+            reason = "breaker"
         if reason is None:
             reason = reason_to_wait(self.window, self.bounds, self._budget.has_room)
         if reason is not None:

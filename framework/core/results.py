@@ -70,6 +70,15 @@ def kind_of(result: Result, elapsed_ms: float) -> Kind:
     return "timed_out" if elapsed_ms >= limits.HANDLER_MS else result.kind
 
 
+FAILURES: tuple[Kind, ...] = ("exception", "timed_out")
+"""Ends that show that a handler does not work; an answer, whatever it says, shows that it does."""
+
+
+def has_failed(value: object) -> bool:
+    """Whether a handler ended so: what it raised, or what was made of that."""
+    return isinstance(value, Exception) or (type(value) is Result and value.kind in FAILURES)
+
+
 def explicit(value: object) -> object:
     """Under `explicit_ack` only `Ack()` is success: it becomes None, and None becomes another try."""
     value = understood(value)

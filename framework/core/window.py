@@ -161,6 +161,27 @@ class Window:
             # Messages that nobody started are given back: their indexes stay below `count` and never end.
             chunk.next = max(chunk.next, chunk.count)
 
+    def take_back(self) -> list[Chunk]:
+        """Take what nobody has started out of the workers' hands: chunks of their own, which are offered to nobody."""
+        taken: list[Chunk] = []
+        for chunk in tuple(self._chunks):
+            at, count = chunk.next, chunk.count
+            if at < count:
+                taken.append(self.cut(chunk, at))
+                chunk.next = count  # a worker that is inside compares it with the old count, and leaves
+        return taken
+
+    def cut(self, chunk: Chunk, at: int) -> Chunk:
+        """Divide a chunk of which nothing from `at` on was started; the other part stands behind it."""
+        rest = chunk.cut(at)
+        self._chunks.insert(self._chunks.index(chunk) + 1, rest)
+        return rest
+
+    @property
+    def has_unstarted(self) -> bool:
+        """Whether it holds messages that nobody has started."""
+        return any(chunk.next < chunk.count for chunk in self._chunks)
+
     def close_gaps(self, least: int = 0) -> None:
         """Where it drains: have what is below all that has ended, or below `least`, be started yet."""
         if not self.is_draining or self.is_closed:

@@ -73,6 +73,19 @@ class PauseSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class BreakerSnapshot:
+    """A topic of a group whose handlers fail all: `consumers.GROUP.breaker` messages and more, and none succeeded."""
+
+    topic: str
+    failures: int
+    """Messages that have failed since the last success."""
+    reason: str
+    """The commonest failure, and how many were of its kind."""
+    next_ms: int | None = None
+    """How long until the next message is tried; None while one is."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExampleSnapshot:
     """One of those that a class of times counts."""
 
@@ -154,6 +167,8 @@ class GroupSnapshot:
     is_paused: bool = False
     pause: PauseSnapshot | None = None
     """Who paused it, why and until when; None where it is not paused, or its settings say so."""
+    breakers: tuple[BreakerSnapshot, ...] = ()
+    """Topics of which one message at a time is tried, since their handlers fail; empty where all is well."""
     running: int = 0
     """Handlers that run."""
     oldest_ms: int | None = None

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from framework.core import limits
 from framework.model.allocation import Allocation
 from framework.model.reserved import TRACE_TOPIC
 from framework.model.subscription import Start
@@ -34,6 +35,8 @@ class ConsumerSettings(Section):
     max_retries: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Retries after the first delivery; then the message goes to the dead-letter queue. Empty: 16 (17 deliveries), and
     unlimited in orderly groups. Broadcasting groups retry in place, then drop the message; empty: 0."""
+    breaker: Live[Annotated[int, Field(ge=0, le=100_000)]] = limits.BREAKER
+    """After this many failed messages of a topic without a success, try one at a time until one succeeds. 0: never."""
     start: StartSetting = Start("last")
     """Where a new group starts: first, last, an age (30m), or a time with its zone."""
     skip_older_than: Annotated[Duration, Field(ge=1)] | None = None

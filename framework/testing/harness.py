@@ -147,10 +147,13 @@ class Harness:
             await asyncio.sleep(LOOK_EACH_S)
 
     def _has_positions(self) -> bool:
-        """Every queue knows where it begins, so that what is sent from now on is after that place."""
+        """Every queue knows where it begins, so that what is sent from now on is after that place. After a restart the
+        handlers may fail all at once, so that a breaker is open by now.
+        """
         snapshot = self.snapshot()
         queues = [queue for group in snapshot.groups for queue in group.queues]
-        return snapshot.is_ready and all(queue.state == "flowing" for queue in queues)
+        is_ready = snapshot.is_ready or any(group.breakers for group in snapshot.groups)
+        return is_ready and all(queue.state == "flowing" or queue.reason == "breaker" for queue in queues)
 
     def _listen(self, app: App) -> None:
         app.on_event = self.events.append

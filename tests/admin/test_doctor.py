@@ -362,6 +362,15 @@ def test_a_member_that_says_nothing_is_unknown_and_not_alike(lab: Lab) -> None:
     assert 1 == found.in_part
 
 
+def test_members_whose_handlers_fail_all(lab: Lab) -> None:
+    lab.join(member("m1"), member("m2", properties={"group.held": "breaker of orders, mostly ValueError: no stock"}))
+
+    line = only(lab.look(), "severe", "breaker of orders, mostly ValueError: no stock")
+
+    assert "m2" in line
+    assert "m1" not in line
+
+
 def test_a_client_id_that_two_processes_share(lab: Lab) -> None:
     lab.join(member("m1"), member("m1"), member("m2"))
 

@@ -52,6 +52,13 @@ WELL = ConsumeStatus(consume_ok_tps=90.0, consume_failed_count=3)
         (seen(member()), "g: up to date; 1 member"),
         (seen(member(status=WELL)), "g: up to date; 3 failed in the last hour; 1 member"),
         (seen(member(), lag=5), "g: 5 messages behind, the oldest stored 2s ago; 1 member"),
+        (
+            seen(member(status=WELL), member(group__held="breaker of orders, mostly ValueError: no stock"), lag=5),
+            (
+                "g: held: breaker of orders, mostly ValueError: no stock; 3 failed in the last hour; "
+                "5 messages behind, the oldest stored 2s ago; 2 members"
+            ),
+        ),
         (seen(member(status=FAILING)), "g: failing: nothing succeeds; 10,000 failed in the last hour; 1 member"),
         (
             seen(member(status=FAILING, group__success_ago_ms=90_000), dead=10_000),

@@ -140,7 +140,10 @@ class Member:
 
 def _info() -> RemotingCommand:
     wanted = SubscriptionData(topic=TOPIC, expression=f"tag{SIGNS}")
-    properties = {"PROP_CLIENT_VERSION": f"V{SIGNS}", "PROP_CONSUMEORDERLY": SIGNS, "group.paused": f"paused {SIGNS}"}
+    properties = {
+        "PROP_CLIENT_VERSION": f"V{SIGNS}", "PROP_CONSUMEORDERLY": SIGNS, "group.paused": f"paused {SIGNS}",
+        "group.held": f"breaker of {SIGNS}",
+    }  # fmt: skip
     queues = {MessageQueue("orders", f"broker{SIGNS}", 0): ProcessQueueInfo()}
     return RemotingCommand(0, body=RunningInfo(properties=properties, subscriptions=(wanted,), queues=queues).encode())
 

@@ -93,6 +93,21 @@ class WindowModel(RuleBasedStateMachine):
         if chunk.is_finished and not self.is_closed:
             self.sizes.pop(chunk, None)
 
+    @rule(target=chunks, chunk=chunks, which=st.integers(0, 5))
+    def cut(self, chunk: Chunk, which: int) -> object:
+        """Nothing from there on was started, so nothing of it has ended."""
+        at = max(chunk.low, chunk.ahead.bit_length()) + which
+        if chunk not in self.sizes or at >= chunk.count or self.is_closed:
+            return multiple()
+        offsets = [message.queue_offset for message in chunk.messages]
+        begin, end = chunk.begin, chunk.end
+        rest = self.window.cut(chunk, at)
+        assert offsets == [message.queue_offset for message in (*chunk.messages, *rest.messages)]
+        assert (begin, rest.begin, end) == (chunk.begin, chunk.end, rest.end)
+        assert THE_RUN == rest.run
+        self.sizes[chunk], self.sizes[rest] = chunk.size, rest.size
+        return rest
+
     @rule(chunk=consumes(chunks))
     def end_all(self, chunk: Chunk) -> None:
         for index in range(chunk.count):
@@ -140,6 +155,40 @@ def test_without_its_safeguard_a_commit_passes_a_gap() -> None:
     finish(admit(window, range(3, 6)), 0, 1)
 
     assert 5 == window.settle()
+
+
+def test_what_nobody_has_started_is_taken_back_and_the_rest_ends_as_ever() -> None:
+    window = window_at()
+    begun, whole, over = admit(window, range(4)), admit(window, range(4, 7)), admit(window, range(7, 8))
+    begun.next, over.next = 2, 1
+    until = begun.count
+
+    rest, others = window.take_back()
+
+    assert [[2, 3], [4, 5, 6]] == [[each.queue_offset for each in chunk.messages] for chunk in (rest, others)]
+    assert (2, 0, 1) == (begun.count, whole.count, over.count)
+    assert begun.next >= until, "a worker that is inside compares it with the count that it remembers, and leaves"
+    assert (0, 0) == (rest.next, others.next)
+    assert window.has_unstarted
+    finish(begun, 0, 1)
+    assert 2 == window.settle()
+    finish(over, 0)
+    finish(rest, 0, 1)
+    assert 4 == window.settle()
+    finish(others, 0, 1, 2)
+    assert 8 == window.settle()
+
+
+def test_popped_messages_have_no_offsets_in_a_row_and_are_cut_by_their_count() -> None:
+    window = window_at(10)
+    chunk = window.admit(messages_at([907, 12, 455]), 10, 13, 90)
+    assert chunk is not None
+
+    rest = window.cut(chunk, 1)
+
+    assert (10, 11, 13) == (chunk.begin, rest.begin, rest.end)
+    finish(chunk, 0)
+    assert 11 == window.settle()
 
 
 def test_offset_stays_at_the_lowest_unsettled_message() -> None:

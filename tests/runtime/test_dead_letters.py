@@ -130,7 +130,9 @@ def test_a_storm_of_failures_is_summed_up() -> None:
             return RetryLater("2h", "no stock")
         raise KeyError(message.body.decode())
 
-    with Harness(bill, settings={"consumers": {"billing": {"max_retries": 0, "concurrency": 20}}}) as desk:
+    with Harness(
+        bill, settings={"consumers": {"billing": {"max_retries": 0, "concurrency": 20, "breaker": 0}}}
+    ) as desk:
         for number in range(300):
             desk.send("orders", f"bad {number}")
         desk.sleep("3m")

@@ -179,9 +179,10 @@ async def _everything(it: Desk) -> None:
         Case(("logging", "level"), it.says(lambda: log.debug("a detail"), "a detail"), "debug"),
         Case(("logging", "levels"), lambda: not library.isEnabledFor(logging.WARNING), {"a": "error"}),
     )
+    await it.act(Case((*billing, "breaker"), it.says(lambda: None, "breaker opened"), 5))
     it.pause_s = A_WHILE_S
     await until(lambda: not it.endless)
-    it.wanted["consumers"]["billing"]["timeout"] = "15m"
+    it.wanted["consumers"]["billing"] |= {"timeout": "15m", "breaker": 0}
     await it.act(
         Case((*billing, "paused"), lambda: it.running == 0, to=True),
         Case(("logging", "format"), it.says(lambda: log.error("told"), '"event": "told"'), "json"),

@@ -140,6 +140,10 @@ CASES: dict[tuple[str, ...], Case] = {
         lambda desk: any(event["event"] == "dropped" for event in desk.harness.events),
         lambda desk: desk.send(2), 3_600,
     ),
+    ("consumers", "*", "breaker"): Case(
+        billing(timeout="100ms", expiry="drop"), billing(timeout="100ms", expiry="drop", breaker=3),
+        lambda desk: "breaker opened" in desk.said, pause_s=3_600,
+    ),
     ("consumers", "*", "cache_count"): Case(
         billing(cache_count=1, pull_batch=1), billing(cache_count=8, pull_batch=1), lambda desk: desk.held >= 30,
         pause_s=3_600,

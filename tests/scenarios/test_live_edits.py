@@ -17,6 +17,7 @@ import pytest
 
 from framework.model.rate import to_rate
 from framework.runtime.reload import Reload
+from framework.services.orderly.calls import RUN_SECONDS
 from framework.settings.fields import OnEdit
 from framework.settings.schema import AppSettings
 from framework.settings.sources import load
@@ -47,6 +48,7 @@ LIVE: dict[str, tuple[Any, ...]] = {
     "topic_bytes": (None, "64KiB", "1MiB"),
     "timeout": ("1m", "15m", None),
     "expiry": ("send_back", "extend"),
+    "breaker": (0, 5, 100),
 }
 # Edits pause groups and give them rates and small bounds, so messages may wait beside a free place.
 CHECKED = tuple(checker for checker in ALL if checker is not nothing_pauses)
@@ -195,7 +197,9 @@ class Edits:
 
 
 def overdone(story: Story, edits: list[Edits]) -> list[str]:
-    """Handlers that began in a paused group, or beside more others than its concurrency lets run."""
+    """Handlers that began in a paused group, or beside more others than its concurrency lets run. A worker that goes
+    along a line of an orderly queue comes home after 20 ms.
+    """
     changes = [
         (at if values["paused"] else values["asked"], 0, who, group, values)
         for each in edits
@@ -226,7 +230,7 @@ def overdone(story: Story, edits: list[Edits]) -> list[str]:
             allowed = max(now, before_now) if at - since < RUNS_OUT_S else now
             if running[key] > allowed:
                 found.append(f"{at:.3f} {key}: {running[key]} run where {allowed} may")
-            if key in paused and at > paused[key]:
+            if key in paused and at > paused[key] + (RUN_SECONDS if group == "inventory" else 0.0):
                 found.append(f"{at:.3f} {key}: began though paused since {paused[key]:.3f}")
     return found
 

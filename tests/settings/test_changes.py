@@ -120,6 +120,7 @@ def test_what_an_edit_does_stands_at_these_fields() -> None:
         "observe.listen", "observe.public", "observe.token",
     ] == named(OnEdit.GUARD)  # fmt: skip
     live_in_groups = [
+        "breaker",
         "cache_bytes",
         "cache_count",
         "concurrency",

@@ -130,6 +130,8 @@ class GroupLook:
         found, health = self.found, self.health
         if found is None or health is None or found.unserved:
             return words.UNKNOWN_STATE
+        if found.members.held:
+            return words.HELD
         if health.is_failing:
             return words.FAILING
         if self.is_paused and len(self.pictures) >= len(found.members.members):

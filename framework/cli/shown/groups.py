@@ -53,7 +53,7 @@ def said(admin: Admin, health: GroupHealth) -> str:
     if state == "nobody":
         return f"{name}: no member, and no offset stored"
     parts = list(_parts(health))
-    if state in ("unknown", "failing", "hanging", "no member", "retrying"):
+    if state in ("unknown", "held", "failing", "hanging", "no member", "retrying"):
         told = f"{state}: {'; '.join(parts)}"
     else:  # its part says it already
         told = "; ".join(parts if state in ("paused", "dead letters", "behind") else ["up to date", *parts])
@@ -65,6 +65,7 @@ def _parts(health: GroupHealth) -> Iterator[str]:
     found, work = health.positions, health.work
     if found.unserved:
         yield f"{_lost(found)} on {', '.join(sorted(found.unserved))} cannot be seen"
+    yield from found.members.held
     if health.is_failing:
         ago = f"; the last success was {table.age(work.success_ago_s)} ago" if work.success_ago_s is not None else ""
         yield f"nothing succeeds{ago}"
@@ -130,6 +131,7 @@ def differences(admin: Admin, found: Positions) -> list[str]:
     if len(set(wishes.values())) > 1:
         told = ", ".join(f"{member}: {wish}" for member, wish in wishes.items())
         lines.append(f"members subscribe differently, so messages are missed: {told}")
+    lines += [f"held: {why} (in {', '.join(those)})" for why, those in found.members.held.items()]
     lines += [f"paused {pause} (in {', '.join(those)})" for pause, those in found.members.paused.items()]
     idle = [each.client_id for each in members if each.queues == ()]
     if idle and found.rows:

@@ -11,6 +11,7 @@ from functools import partial
 
 import structlog
 
+from framework.core.chunk import Chunk
 from framework.core.expiry import Slot
 from framework.model.outcome import Extend, Outcome
 from framework.model.queue import MessageQueue
@@ -28,8 +29,9 @@ from framework.services.crew.threads import ThreadCrew
 from framework.services.outcome.outcomes import Decide, Outcomes
 from framework.services.outcome.retry_in_place import RetryInPlace
 from framework.services.outcome.settle import SendsBack, Settler
+from framework.services.outcome.trials import HeldChunks, Trials
 from framework.services.outcome.unopened import Unopened
-from framework.services.queue.pull import PullLoop, TakesChunks
+from framework.services.queue.pull import PullLoop
 from framework.services.supervise import supervise
 
 log = structlog.get_logger()
@@ -63,10 +65,14 @@ class Concurrent:
             copies = PopCopies(copies, lambda: [each.popped for each in parts.owned.values() if each.popped])
         self._settler = Settler(plan.name, plan.max_retries, copies, tree, world.chance)
         self._retries = RetryInPlace(plan.settings.concurrency, tree, world.clock, world.workers)
+        self.trials = Trials(
+            plan.name, plan.settings.breaker, HeldChunks(self._take_back), parts.owned, parts.taken_at_once,
+            clock=world.clock, chance=world.chance, tree=tree,
+        )  # fmt: skip
         self.not_success = Outcomes(
             plan.name, plan.max_retries, decide, counts=parts.counts, settler=self._settler, retries=self._retries,
             unopened=Unopened(plan.name, tree, world.clock, world.workers), reports=parts.reports, clock=world.clock,
-            is_async=lambda topic: parts.handlings[topic].is_async,
+            is_async=lambda topic: parts.handlings[topic].is_async, ended=self.trials.ended,
         ).not_success  # fmt: skip
 
     def start(self) -> None:
@@ -87,7 +93,10 @@ class Concurrent:
             if self._is_started:  # else the start employs them, and a place would have two workers
                 self._employ(new)
 
-    def of(self, handling: Handling) -> TakesChunks:
+    def _take_back(self, pull: PullLoop) -> list[Chunk]:
+        return self.of(self._parts.handlings[pull.queue.topic]).take_back(pull.flow.window)
+
+    def of(self, handling: Handling) -> Crew | ThreadCrew | BatchCrew:
         """The crew that runs this handler."""
         if handling.batching is not None:
             return self._batches[handling.batching]

@@ -25,7 +25,7 @@ from framework.model.reserved import retry_topic
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
 from framework.ports import World
-from framework.runtime.group.kind import kind_of
+from framework.runtime.group.kind import GroupKind, kind_of
 from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import GroupPlan, Handling, retry_handling
 from framework.runtime.group.popping import is_any
@@ -81,7 +81,10 @@ class ConsumerGroup:
         self.moves = Moves()
         self.retry_topic = retry_topic(plan.name)
         self.subscriptions = plan.wanted
-        self.handlings = {**plan.handling, self.retry_topic: retry_handling(plan, world.workers)}
+        self.handlings = {
+            **plan.handling,
+            self.retry_topic: retry_handling(plan, world.workers, lambda: self.kind.crew.trials),
+        }
         """Topic -> how its messages are run; a message of the retry topic has lost its own topic."""
         self._world, self._cluster, self._budget, self._tree, self._ages = world, cluster, budget, tree, ages
         self._reports = GroupReports(reports, world.clock, member, keeps_copies=plan.broadcasting is None)
@@ -95,7 +98,7 @@ class ConsumerGroup:
         parts = GroupParts(
             plan, member, world, cluster, tree, self._reports, self.counts, self.offsets, self.owned, self.handlings
         )
-        self.kind = kind_of(parts, self, self.start_anew)
+        self.kind: GroupKind = kind_of(parts, self, self.start_anew)
         self.not_success = self.kind.crew.not_success
         self._commits = CommitLoop(
             plan.name, self.kind.offsets, self.offsets, self.owned.values,
@@ -139,6 +142,7 @@ class ConsumerGroup:
             self.rebalance.now()  # notices may have been lost meanwhile, and nobody looked at what was pulled
         self.plan = plan
         self.pacing.change(plan.settings.rate)
+        self.kind.crew.trials.adopt(plan.settings.breaker)
         self.kind.crew.adopt(plan, 0 if plan.settings.paused else plan.settings.concurrency)
         for pull in self.owned.values():
             was_paused, pull.flow.is_paused = pull.flow.is_paused, plan.settings.paused
@@ -158,7 +162,10 @@ class ConsumerGroup:
         differs += [topic for topic, each in wanted.items() if before.get(topic, each) != each]
         self.plan = plan = replace(plan, handling={**self.plan.handling, **plan.handling})
         self.subscriptions = wanted
-        self.handlings |= {**plan.handling, self.retry_topic: retry_handling(plan, self._world.workers)}
+        self.handlings |= {
+            **plan.handling,
+            self.retry_topic: retry_handling(plan, self._world.workers, lambda: self.kind.crew.trials),
+        }
         self.kind.crew.handlings_changed()
         for topic in before:
             if topic not in wanted:
@@ -239,6 +246,9 @@ class ConsumerGroup:
             parts=self._intake_of(queue, handling),
             progress=NOTHING_KEPT if popped is not None else self.progress.of(queue),
             popped=popped,
+            trials=crew.trials,
+            breaker=crew.trials.of(plan.counts_for(queue.topic)),
+            is_retried=queue.topic == self.retry_topic,
         )
         flow.run, flow.reached = pull, self._reached.take(queue)
         flow.is_paused, flow.damage.skips = plan.settings.paused, plan.settings.damaged == "skip"
@@ -246,6 +256,7 @@ class ConsumerGroup:
         if plan.flow_limits.is_shared:
             divide_bounds(self.owned, plan.flow_limits)
         crew.own(pull, handling)
+        crew.trials.own(pull)
         self._run(pull)
         if popped is not None:
             popped.begin(lambda: flow.window.chunks)
@@ -321,6 +332,7 @@ class ConsumerGroup:
         reached, where = pull.flow.reached, self._cluster.brokers.where(pull.queue)
         if reached is not None and pull.popped is None and not self._cluster.pool.is_connected(where):
             self._reached.note(pull.queue, reached)
+        self.kind.crew.trials.left(pull)
         if self.plan.flow_limits.is_shared:
             divide_bounds(self.owned, self.plan.flow_limits)
         self._released.ring()
@@ -333,6 +345,8 @@ class ConsumerGroup:
         """A worker left a chunk: once a chunk, not once a message."""
         if ended and (handling := self.plan.handling.get(queue.queue.topic)) is not None:
             handling.undecodable.row = 0
+        if ended and not is_late and queue.breaker.failures:
+            self.kind.crew.trials.succeeded(queue.breaker)
         if is_late:
             self.counts.late += ended
         else:
@@ -348,6 +362,8 @@ class ConsumerGroup:
 
     def blocked_because(self, pull: PullLoop) -> str | None:
         """What keeps the queue's messages from ending."""
+        if pull.flow.is_tripped:
+            return "breaker"
         return self.kind.crew.blocked_because(pull)
 
     def held_up_by(self, pull: PullLoop) -> HeldUp | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from framework.core.queue_flow import QueueState
+from framework.core.results import Result
+from framework.model.message import Message
 from framework.model.outcome import Extend, Outcome
 from framework.model.queue import MessageQueue
 from framework.runtime.group.broadcasting import NoLeases
@@ -20,6 +22,7 @@ from framework.services.orderly.ends import OrderlyOutcomes
 from framework.services.orderly.lease import LeaseLoop
 from framework.services.orderly.watch import lanes_at_work, retrying
 from framework.services.outcome.outcomes import Decide
+from framework.services.outcome.trials import Trials
 from framework.services.queue.pull import GroupSide, PullLoop, TakesChunks
 from framework.services.supervise import supervise
 
@@ -35,11 +38,15 @@ class Ordering:
         self._parts, self._restart = parts, restart
         ends = OrderlyOutcomes(
             side, plan.max_retries, brokers=cluster.retry_copies, reports=parts.reports, chance=world.chance,
-            decide=decide,
+            decide=decide, ended=self._ended,
         )  # fmt: skip
         self._crew = Orderly(
             plan.name, plan.settings.concurrency, ends, stuck_after_ms=plan.settings.stuck_after, clock=world.clock,
             workers=world.workers, tree=parts.tree, listeners=plan.listeners,
+        )  # fmt: skip
+        self.trials = Trials(
+            plan.name, plan.settings.breaker, self._crew.held, parts.owned, parts.taken_at_once,
+            clock=world.clock, chance=world.chance, tree=parts.tree,
         )  # fmt: skip
         self.leases = (
             LeaseLoop(
@@ -76,6 +83,9 @@ class Ordering:
     def own(self, pull: PullLoop, handling: Handling) -> None:
         """A queue is ours to claim; its flow begins once it is locked."""
         self._crew.take(pull, self.leases.claim(pull.queue), handling.in_order)
+
+    def _ended(self, pull: PullLoop, lane: object, message: Message, end: Result | None) -> None:
+        self.trials.ended(pull, lane, message, end)
 
     def not_success(self, *_: object) -> None:
         raise AssertionError("an orderly queue's worker decides about its messages itself")

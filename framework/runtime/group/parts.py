@@ -31,3 +31,8 @@ class GroupParts:
     owned: dict[MessageQueue, PullLoop]
     handlings: dict[str, Handling]
     """Topic -> how its messages are run; the retry topic is among them."""
+
+    def taken_at_once(self, topic: str) -> int:
+        """How many messages one call of the topic's handler takes."""
+        handling = self.handlings.get(topic)
+        return 1 if handling is None or handling.batching is None else handling.batching.count

@@ -25,6 +25,7 @@ from framework.services.call.trace import ConsumeTrace
 from framework.services.call.undecodable import Undecodable
 from framework.services.offsets.local_offsets import OffsetFiles
 from framework.services.orderly.desk import InOrder
+from framework.services.outcome.trials import Trials
 from framework.settings.consumers import ConsumerSettings
 
 
@@ -102,6 +103,12 @@ class GroupPlan:
         retried = () if self.broadcasting else (Subscription(retry_topic(self.name), version=self.version),)
         return {each.topic: each for each in (*self.subscriptions, *retried)}
 
+    def counts_for(self, topic: str) -> str:
+        """The topic whose breaker a queue has: the retry topic of a group with one topic has that one's."""
+        if topic == retry_topic(self.name) and len(self.handling) == 1:
+            (topic,) = self.handling
+        return topic
+
     @property
     def needs_locks(self) -> bool:
         """Whether each of its queues is consumed under a broker's lock."""
@@ -149,8 +156,10 @@ class GroupPlan:
         return handling.undecodable.judged(message, result)
 
 
-def retry_handling(plan: GroupPlan, workers: Workers) -> Handling:
-    """The retry topic holds messages of every topic of the group; with one topic its handler does."""
+def retry_handling(plan: GroupPlan, workers: Workers, trials: Callable[[], Trials]) -> Handling:
+    """The retry topic holds messages of every topic of the group; with one topic its handler does. Where there are
+    several, `trials` hear of which one that was that went well.
+    """
     handling = plan.handling
     if len(handling) == 1:
         (only,) = handling.values()
@@ -161,8 +170,12 @@ def retry_handling(plan: GroupPlan, workers: Workers) -> Handling:
         if chosen is None:
             raise LookupError(f"group {plan.name!r} has no handler for topic {message.topic!r}")
         if chosen.is_async:
-            return await chosen.call(message)
-        context = copy_context()  # so that a delivery there finds its slot
-        return await workers.run(lambda: context.run(chosen.call, message))
+            result: object = await chosen.call(message)
+        else:
+            context = copy_context()  # so that a delivery there finds its slot
+            result = await workers.run(lambda: context.run(chosen.call, message))
+        if result is None:
+            trials().retried_well(message.topic)
+        return result
 
     return Handling(dispatch, is_async=True, undecodable=next(iter(handling.values())).undecodable)

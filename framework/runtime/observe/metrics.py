@@ -17,7 +17,7 @@ Read: TypeAlias = Callable[[Picture], Iterable[Sample | Times]]
 
 ENDS = ("handled", "retried", "dead_lettered", "dropped", "late", "skipped", "damaged", "abandoned")
 FAILURES = {"exception": "raised", "answer": "failed", "no_answer": "nothing", "timed_out": "timed_out"}
-HELD = frozenset({"span", "count", "bytes", "budget", "paused", "rate"})
+HELD = frozenset({"span", "count", "bytes", "budget", "paused", "rate", "breaker"})
 """Reasons of our own flow. All others are sentences, with numbers and names in them: the snapshot has those."""
 QUEUE_STATES = ("flowing", "held", "claimed", "positioning", "retiring")
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from framework.core.queue_flow import QueueState
 from framework.core.window import Window
 from framework.model.allocation import Allocation
+from framework.model.namespaces import unwrap
 from framework.model.rate import Rate
-from framework.model.snapshot import GroupSnapshot, PauseSnapshot, QueueSnapshot
+from framework.model.snapshot import BreakerSnapshot, GroupSnapshot, PauseSnapshot, QueueSnapshot
 from framework.model.subscription import Start
 from framework.ports import Clock
 from framework.runtime.build.connect import consume_from
@@ -90,6 +91,15 @@ def group_picture(
         concurrency=plan.settings.concurrency,
         is_paused=plan.settings.paused,
         pause=pause,
+        breakers=tuple(
+            BreakerSnapshot(
+                unwrap(plan.namespace, each.topic),
+                each.failures,
+                each.cause,
+                None if each.trial is not None else max(each.due_ms - now_ms, 0),
+            )
+            for each in crew.trials.open
+        ),
         running=len(at_work),
         oldest_ms=max([max(now_ms - int(each.started * 1000), 0) for each in at_work], default=None),
         hanging=crew.hanging,
@@ -136,7 +146,7 @@ def _queue(pull: PullLoop, group: ConsumerGroup, clock: Clock) -> QueueSnapshot:
     is_least = lag is not None and (flow.state is not QueueState.FLOWING or flow.failure is not None)
     return QueueSnapshot(
         queue=str(pull.queue),
-        state=flow.state.value,
+        state="held" if flow.is_tripped and flow.state is QueueState.FLOWING else flow.state.value,
         reason=flow.failure or blocked or flow.held_because or ("rate" if pull.waits_for_rate else None),
         committable=window.committable,
         next_offset=flow.next_offset,

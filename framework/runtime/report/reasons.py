@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from framework.core.queue_flow import QueueState
+from framework.model.namespaces import unwrap
 
 if TYPE_CHECKING:
     from framework.runtime.engine_groups import EngineGroups
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 def why_not_ready(joined: Membership, life: Life, engines: EngineGroups) -> Iterator[str]:
     """Nothing where every group has joined and is balanced, with all its workers, and none waits for its `ready_when`;
-    brokers take back what fails, no group is orderly in part, no queue stalls and no loop stands back after an error.
+    brokers take back what fails, no breaker is open, no group is orderly in part, no queue stalls and no loop stands
+    back after an error.
     """
     if not life.goes_on:
         yield f"the application is {life.phase}"
@@ -55,6 +57,11 @@ def _of_group(group: ConsumerGroup) -> Iterator[str]:
         yield f"where its {len(flows)} queues begin is not known yet{why}"
     elif flows and all(flow.failure and flow.health.trouble == "broker away" for flow in flows):
         yield f"the brokers of all its {len(flows)} queues are away: {flows[0].failure}"
+    for breaker in crew.trials.open:
+        yield (
+            f"the handler of {unwrap(group.plan.namespace, breaker.topic)} fails: {breaker.failures} messages since "
+            f"the last success, mostly {breaker.cause}; one at a time is tried"
+        )
     if crew.unsent:
         yield f"no broker keeps a copy of {crew.unsent} failed messages yet"
     if crew.hanging:

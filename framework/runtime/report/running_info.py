@@ -5,7 +5,7 @@ Everything comes from the snapshot, which holds no secrets; nothing is asked of 
 
 from __future__ import annotations
 
-from framework.model.snapshot import ClockSnapshot, GroupSnapshot, Pace, QueueSnapshot, Snapshot
+from framework.model.snapshot import BreakerSnapshot, ClockSnapshot, GroupSnapshot, Pace, QueueSnapshot, Snapshot
 from framework.runtime.joining import attendance_text
 from framework.runtime.pauses import pause_text
 from framework.wire.bodies.heartbeat import BROADCASTING, CLUSTERING, PASSIVELY, SubscriptionData
@@ -14,6 +14,7 @@ from framework.wire.bodies.running import (
     CLIENT_VERSION,
     CONSUME_TYPE,
     HANGING,
+    HELD,
     HOST,
     IS_ORDERLY,
     NAME_SERVERS,
@@ -83,6 +84,7 @@ def _properties(picture: Snapshot, group: GroupSnapshot) -> dict[str, str]:
         SESSION: picture.session,
         ATTENDANCE: attendance_text(group.absent, group.flaps),
         **({PAUSED: pause_text(group.pause)} if group.is_paused else {}),
+        **({HELD: "; ".join(map(_breaker, group.breakers))} if group.breakers else {}),
         "group.balanced": str(group.is_balanced).lower(),
         **{f"group.{name}": str(getattr(group, name)) for name in _COUNTS},
         **{name: str(number) for name, number in _work(group).items() if number is not None},
@@ -99,6 +101,11 @@ def _work(group: GroupSnapshot) -> dict[str, int | None]:
         HANGING: group.hanging,
         RETRIES_WAITING: group.retries_waiting,
     }
+
+
+def _breaker(breaker: BreakerSnapshot) -> str:
+    """Why a topic's queues are held. Nothing in it changes with time: members that say the same are shown as one."""
+    return f"breaker of {breaker.topic}, mostly {breaker.reason.rpartition(' (')[0]}"
 
 
 def _clock(clock: ClockSnapshot) -> str:

@@ -49,6 +49,10 @@ class BatchCrew:
         self._ready.append((chunk, self._clock.monotonic()))
         self._look()
 
+    def take_back(self, window: Window) -> list[Chunk]:
+        """Start no more of the window's messages: those that nobody has started come back."""
+        return window.take_back()
+
     def resize(self, size: int) -> None:
         """Run so many batches at once from now on; those that run end as they would."""
         self._size = size

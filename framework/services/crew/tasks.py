@@ -57,6 +57,10 @@ class Crew:
         if self._idle:
             self._wake_one()
 
+    def take_back(self, window: Window) -> list[Chunk]:
+        """Start no more of the window's messages: those that nobody has started come back."""
+        return window.take_back()
+
     def resize(self, size: int) -> tuple[Slot, ...]:
         """Have `size` workers from now on; comes back with the slots whose `work` must be started.
 
@@ -138,6 +142,9 @@ class Crew:
                 except BaseException as error:  # noqa: BLE001 - border: the handler's
                     result = _failure(slot, error)
                 if result is not None or slot.verdicts is not None:
+                    if ended:  # whoever counts failures in a row must have heard of the successes between
+                        run.left(chunk, ended)
+                        ended = 0
                     _not_success(run, slot, chunk, index, result)
                 elif index == chunk.low and not chunk.ahead:
                     chunk.low = index + 1

@@ -18,6 +18,7 @@ from functools import partial
 from framework import marks
 from framework.core.chunk import Chunk
 from framework.core.expiry import Member, Slot
+from framework.core.results import has_failed
 from framework.core.window import Window
 from framework.ports import Clock, Workers
 from framework.services.call.run_once import failure_at_once
@@ -74,6 +75,23 @@ class ThreadCrew:
         if len(self._free) == len(self._slots):
             self._invite()
         self._look_soon()
+
+    def take_back(self, window: Window) -> list[Chunk]:
+        """Start no more of the window's messages: those that nobody has started come back.
+
+        Each index is drawn once, by a thread or here. What a thread has drawn behind some that came to be drawn here is
+        started already, so those before it stay.
+        """
+        for share in self._out:
+            chunk = share.chunk
+            if chunk.window is window:
+                count, first = share.count, share.count
+                ours = list(itertools.takewhile(count.__gt__, share.draw))
+                while ours and ours[-1] == first - 1:
+                    first = ours.pop()
+                chunk.next = first
+                share.draw = itertools.chain(ours, itertools.repeat(count))
+        return window.take_back()
 
     def resize(self, size: int) -> None:
         """At most `size` threads from now on; where they are too many, all end the message that they are at and come
@@ -201,6 +219,8 @@ class ThreadCrew:
             if result is None:
                 ended.append(index)
             else:
+                # A thread that failed comes home, so that failures are counted before it starts anything more.
+                slot.is_leaving = slot.is_leaving or has_failed(result)
                 self._workers.call_soon(partial(_bring_uncommon_home, chunk, index, result, slot, started))
             now = monotonic()
             if now - started > SLOW_SECONDS:
@@ -225,6 +245,7 @@ class ThreadCrew:
         share.left += 1
         if share.left == len(share.entered) and share.is_used_up:
             self._out.pop(share, None)
+            share.chunk.next = max(share.chunk.next, share.count)  # all are started, though some may not have ended
         if self.fenced.get(slot) is share:
             self.fenced[slot] = None
         share.chunk.spent += spent

@@ -30,6 +30,7 @@ from framework.ports import Clock, Workers
 from framework.services.orderly.calls import OrderCalls
 from framework.services.orderly.desk import Desk, InOrder, Lane
 from framework.services.orderly.ends import OrderlyOutcomes
+from framework.services.orderly.held_lines import HeldLines
 from framework.services.orderly.watch import LOOK_AROUND_MS, Alarms, Pulse, StuckWatch, why_blocked, why_full
 from framework.services.queue.pull import PullLoop
 
@@ -58,8 +59,9 @@ class Orderly:
         self._ready: deque[Lane] = deque()
         self._working, self._turn_ms = 0, marks.limit("turn", limits.TURN_MS)
         self._calls = OrderCalls(clock, workers, ends.tell)
+        self.held = HeldLines(self)
         self._ends = ends
-        self._alarms = Alarms(clock, self._stand_in_line)
+        self._alarms = Alarms(clock, self.stand_in_line)
         self._pulse = Pulse(clock, lambda: bool(self._desks))
         self._watch = StuckWatch(group, clock, stuck_after_ms, self.lanes, listeners)
 
@@ -116,7 +118,7 @@ class Orderly:
                 if first is not None and first.chunk is not chunk and not is_filled:
                     continue
                 lane.wakes_ms = 0  # what it waited for is gone: the queue was moved
-            self._stand_in_line(lane)
+            self.stand_in_line(lane)
         self._say_if_full(desk)
 
     def runs(self, window: Window) -> int:
@@ -148,7 +150,8 @@ class Orderly:
     def _has_gaps(self, desk: Desk, until_ms: int) -> bool:
         """Whether some key that is behind others may still come to where those are."""
         now_ms = self._clock.monotonic_ms()
-        if not desk.lanes.is_by_key or not self._size or not desk.lease.holds(now_ms):
+        is_held = desk.pull.flow.is_tripped
+        if not desk.lanes.is_by_key or not self._size or is_held or not desk.lease.holds(now_ms):
             return False
         return any(
             line.first is not None
@@ -181,7 +184,7 @@ class Orderly:
 
     # Workers
 
-    def _stand_in_line(self, lane: Lane) -> None:
+    def stand_in_line(self, lane: Lane) -> None:
         if lane.is_ready or lane.is_running:
             return  # whoever runs it looks again when he is done
         lane.is_ready = True
@@ -229,8 +232,8 @@ class Orderly:
         line = lane.line
         while True:
             now_ms = self._clock.monotonic_ms()
-            first = self._startable(lane, now_ms)
-            if first is None or now_ms >= over_ms or self._working > self._size:
+            first = self.startable(lane, now_ms)
+            if first is None or now_ms >= over_ms or self._working > self._size or lane.is_held_back:
                 return
             if now_ms < self._pulse.look_around(now_ms):
                 marks.sometimes("a process that had been stopped looked around before it started anything")
@@ -244,13 +247,14 @@ class Orderly:
             if line.copies:
                 await self._ends.bury(lane)
                 continue
-            if self._lingers(lane, now_ms):
+            is_trial = lane.desk.pull.flow.is_tripped
+            if not is_trial and self._lingers(lane, now_ms):
                 return
             if line.since_ms is None:
                 self._watch.begun(lane, now_ms)
             batching = lane.desk.how.batching
             if batching is not None:
-                places = line.take(batching.count)
+                places = line.take(1 if is_trial else batching.count)
                 results = await self._calls.run_batch(lane, places, batching)
                 if results is None:
                     self._ends.batch_went_well(lane, places)
@@ -270,7 +274,7 @@ class Orderly:
         lane.lingers_ms = 0
         return False
 
-    def _startable(self, lane: Lane, now_ms: int) -> Portion | None:
+    def startable(self, lane: Lane, now_ms: int) -> Portion | None:
         """The portion whose next message may start now. A queue that was left has empty lines."""
         if not lane.desk.lease.holds(now_ms) or lane.line.wait_ms(now_ms):
             return None
@@ -293,12 +297,14 @@ class Orderly:
             desk.pull.quiet.ring()
         if lane.line.first is None:
             self._drop_if_over(lane)
+        elif lane.is_held_back:
+            lane.lingers_ms = 0  # until it is its turn to be tried, or all go on
         elif desk.lease.holds(now_ms):  # else the next lease, and then the next chunk, will bring it back
             wait_ms = max(lane.line.wait_ms(now_ms), lane.lingers_ms - now_ms)
             if wait_ms > 0:
                 self._alarms.put(lane, now_ms + wait_ms)
             else:
-                self._stand_in_line(lane)
+                self.stand_in_line(lane)
         self._say_if_full(desk)
 
     def _drop_if_over(self, lane: Lane) -> None:

@@ -80,3 +80,11 @@ class Lane:
     elapsed_ms: float = 0.0
     error: str = ""
     """The class of what was raised then."""
+    trial: int = 0
+    """Which trial of the group its last one was, while the breaker of its topic is open."""
+
+    @property
+    def is_held_back(self) -> bool:
+        """The breaker of its topic is open, and another message is tried, or none. What is given up is sent even so."""
+        pull = self.desk.pull
+        return pull.flow.is_tripped and pull.breaker.trial is not self and not self.line.copies

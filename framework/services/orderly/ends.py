@@ -16,7 +16,7 @@ from framework import marks
 from framework.core.line import Place
 from framework.core.order_batch import BatchEnds, decide_batch
 from framework.core.portion import Portion
-from framework.core.results import kind_of, result_of
+from framework.core.results import Result, kind_of, result_of
 from framework.core.retry import SendBack, Settle, Stay, decide_in_order, pause_ms
 from framework.errors import BrokerUnreachable, FrameworkError
 from framework.model.last_words import LastWords
@@ -24,7 +24,7 @@ from framework.model.message import Message
 from framework.model.outcome import Commit, Outcome, Rollback
 from framework.ports import Chance
 from framework.services.orderly.desk import Lane
-from framework.services.outcome.outcomes import Decide, ReportsOutcomes
+from framework.services.outcome.outcomes import Decide, Ended, ReportsOutcomes
 from framework.services.outcome.unopened import CAUSES
 from framework.services.queue.pull import GroupSide
 
@@ -55,10 +55,12 @@ class OrderlyOutcomes:
         reports: Tells,
         chance: Chance,
         decide: Decide = decide_in_order,
+        ended: Ended,
     ) -> None:
+        """`ended` hears of each message that was not plain success, before anything follows from it."""
         self._group, self._max_retries, self._decide = side.plan.name, max_retries, decide
         self._brokers, self._reports, self._side, self._counts = brokers, reports, side, side.counts
-        self._clock, self._chance = side.clock, chance
+        self._clock, self._chance, self._ended = side.clock, chance, ended
 
     def came_home(self, lane: Lane, portion: Portion, ended: int, result: object) -> None:
         """So many messages from the portion's next on were plain success, and then `result` if that is not None."""
@@ -110,10 +112,12 @@ class OrderlyOutcomes:
         result = pull.judged(message, result)
         if isinstance(result, CAUSES):
             # We lack the means to open it. That is no attempt, and nothing of the message's.
+            self._ended(pull, lane, message, None)
             wait_ms = lane.backoff.failed(self._chance.random())
             self._stay(lane, portion, now_ms, wait_ms, str(result) or type(result).__name__, counts=False)
             return
         end = result_of(result)
+        self._ended(pull, lane, message, end)
         if end.error is not None:
             self._reports.failed(self._group, message, end.error)
         outcome = lane.outcome = end.outcome
@@ -181,6 +185,7 @@ class OrderlyOutcomes:
         ends.copies = [(index, replace(copy, error=judged[index].error_type)) for index, copy in ends.copies]
         errors = [end.error_type for end in judged]
         self._batch_ended(lane, places, messages, outcomes, errors, ends)
+        self._tell_ends(lane, messages, results, judged)
         if line.is_manual and any(isinstance(result, Commit) for result in results):
             for each in line.commit(places[-1][0]):
                 pull.left(each.chunk, 0)
@@ -188,6 +193,14 @@ class OrderlyOutcomes:
             pull.rates.failed(now_ms)
             if line.first is not None:  # else the next owner is given them
                 self._batch_stays(lane, places, messages, outcomes, errors, ends)
+
+    def _tell_ends(
+        self, lane: Lane, messages: list[Message], results: list[object], judged: list[Result]
+    ) -> None:  # fmt: skip
+        """Of each that was not plain success, behind those that were."""
+        for message, result, end in zip(messages, results, judged, strict=True):
+            if result is not None:
+                self._ended(lane.desk.pull, lane, message, end)
 
     def _batch_ended(
         self, lane: Lane, places: list[Place], messages: list[Message], outcomes: list[Outcome], errors: list[str],

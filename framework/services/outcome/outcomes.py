@@ -13,7 +13,7 @@ import structlog
 
 from framework import marks
 from framework.core.chunk import Chunk
-from framework.core.results import result_of
+from framework.core.results import Result, result_of
 from framework.core.retry import SendBack, Settle, Stay, cut_short
 from framework.model.delay_levels import LEVEL_MAX
 from framework.model.durations import to_text
@@ -31,6 +31,9 @@ log = structlog.get_logger()
 
 Decide = Callable[[Outcome, int, int], Settle | SendBack | Stay]
 """What comes of an outcome, the attempt that it is of, and how many retries there may be."""
+
+Ended = Callable[[PullLoop, object, Message, Result | None], None]
+"""What is told of how a message ended that was not plain success, with what names its run: `Trials.ended`."""
 
 
 class ReportsOutcomes(Protocol):
@@ -60,11 +63,12 @@ class Outcomes:
         reports: ReportsOutcomes,
         clock: Clock,
         is_async: Callable[[str], bool],
+        ended: Ended,
     ) -> None:
-        """`is_async`: whether a topic's handler is awaited."""
+        """`is_async`: whether a topic's handler is awaited. `ended` hears of each, before anything follows from it."""
         self._group, self._max_retries, self._decide, self._is_async = group, max_retries, decide, is_async
         self._counts, self._settler, self._retries, self._unopened = counts, settler, retries, unopened
-        self._reports, self._clock = reports, clock
+        self._reports, self._clock, self._ended = reports, clock, ended
         self._has_warned = False
         """Of a delay that brokers have no level for."""
 
@@ -77,10 +81,12 @@ class Outcomes:
         group, message = self._group, chunk.messages[index]
         result = pull.judged(message, result)
         if isinstance(result, CAUSES):
+            self._ended(pull, chunk, message, None)
             self._unopened.put(pull, chunk, index, result, is_async=self._is_async(pull.queue.topic))
             return
         elapsed_ms = (self._clock.monotonic() - started) * 1000
         end = result_of(result)
+        self._ended(pull, chunk, message, end)
         outcome = end.outcome
         decision = self._decide(outcome, message.attempt, self._max_retries)
         self._counts.add_kind(end.kind)

@@ -15,6 +15,7 @@ import structlog
 
 from framework import marks
 from framework.core import limits
+from framework.core.breaker import Breaker
 from framework.core.chunk import Chunk
 from framework.core.flow_control import FlowLimits
 from framework.core.health import Trouble
@@ -91,6 +92,12 @@ class GroupSide(Protocol):
     def not_a_member(self, queue: MessageQueue) -> None: ...
 
 
+class HoldsBack(Protocol):
+    """Where chunks go while the handlers of their topic fail all."""
+
+    def pulled(self, pull: PullLoop, chunk: Chunk) -> None: ...
+
+
 class PullLoop:
     """One owned queue: its flow, its bell and its loop. Chunks carry it as their `run`."""
 
@@ -107,8 +114,16 @@ class PullLoop:
         parts: Sequence[Part] = (),
         progress: QueueProgress | NothingKept = NOTHING_KEPT,
         popped: PopQueue | None = None,
+        trials: HoldsBack | None = None,
+        breaker: Breaker | None = None,
+        is_retried: bool = False,
     ) -> None:
+        """`is_retried`: of the retry topic, where messages of every topic of the group are."""
         self.flow = flow
+        self._trials = trials
+        self.breaker = breaker or Breaker(flow.queue.topic, 0)
+        """Its topic's: whether the handlers fail all."""
+        self.is_retried = is_retried
         self.popped = popped
         """Of a queue whose messages are popped: holds and acknowledges them."""
         self.queue = flow.queue
@@ -196,7 +211,10 @@ class PullLoop:
         window = flow.window
         chunk = flow.pulled(result, self._clock.monotonic_ms())
         if chunk is not None:
-            self.crew.offer(chunk)
+            if flow.is_tripped and self._trials is not None:
+                self._trials.pulled(self, chunk)
+            else:
+                self.crew.offer(chunk)
         elif type(result) is Damaged:
             self._damaged(result, begin)
         elif type(result) is Failed:

@@ -30,7 +30,8 @@ def test_a_changed_size_is_the_number_of_workers(size: int, *, is_started: bool)
         tree = TaskTree(on_error=lambda *_: None)
         parts: Any = SimpleNamespace(
             plan=plan, world=real_world(), tree=tree, handlings={"orders": handling}, counts=None,
-            cluster=SimpleNamespace(retry_copies=None), reports=SimpleNamespace(lines=None),
+            cluster=SimpleNamespace(retry_copies=None), reports=SimpleNamespace(lines=None), owned={},
+            taken_at_once=lambda _: 1,
         )  # fmt: skip
         crews = Concurrent(parts, decide)
         if is_started:

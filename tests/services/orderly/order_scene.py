@@ -98,7 +98,9 @@ class Scene:
         self.tree = TaskTree(lambda name, error: pytest.fail(f"{name}: {error!r}"))
         self.pulls: dict[MessageQueue, PullLoop] = {}
         self.leases: dict[MessageQueue, OrderLease] = {}
-        ends = OrderlyOutcomes(self, max_retries, brokers=self, reports=self, chance=EvenChance())
+        ends = OrderlyOutcomes(
+            self, max_retries, brokers=self, reports=self, chance=EvenChance(), ended=lambda *_: None
+        )
         self.orderly = Orderly(
             "inventory", size, ends, stuck_after_ms=stuck_after_ms, clock=self.clock, workers=self.workers,
             tree=self.tree,
