@@ -109,6 +109,8 @@ class Trials:
         for breaker in list(self._breakers.values()):
             if not any(self._concerns(breaker, each) for each in self._owned.values()):
                 del self._breakers[breaker.topic]
+                if breaker.succeeded():
+                    self._closed(breaker, reason="no queue of the topic is left here")
         self._held.release(pull)
         self._bell.ring()
 
@@ -164,7 +166,7 @@ class Trials:
             "consumers.GROUP.breaker sets the number of failures, and 0 turns this off",
         )  # fmt: skip
         for pull in self._pulls(breaker):
-            if not pull.flow.is_tripped:
+            if not pull.flow.is_tripped and marks.safeguard("an open breaker holds its queues"):
                 pull.flow.is_tripped = True
                 self._held.hold(pull)
                 pull.bell.ring()

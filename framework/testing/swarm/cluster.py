@@ -114,8 +114,8 @@ class Cluster:
         self.wiretap.on_commit = self._answered
         self.recorder.on_fall = self.watch.promises.fell
         self.wiretap.on_ask = self.recorder.copy_asked
-        self.is_healed = False
-        """The fault phase is over; handlers behave from here on."""
+        self.is_healed, self.broken = False, set[str]()
+        """The fault phase is over: handlers behave from here on; and groups whose handlers fail all."""
         self.recorder.name_of = lambda peer: self.network.callers.get(peer, peer)
         self.recorder.holder_of = self.holder_of
         self.recorder.stored_of = self._stored_of
@@ -317,8 +317,9 @@ class Cluster:
 
     def _usual_consumers(self, _: Cluster) -> Sequence[Consumer[..., Any]]:
         return handlers(
-            self.workload, self.recorder, self.loop.streams.application, lambda: self.is_healed, self._is_last
-        )
+            self.workload, self.recorder, self.loop.streams.application, lambda: self.is_healed, self._is_last,
+            self.broken.__contains__,
+        )  # fmt: skip
 
     def _is_last(self, message: Message) -> bool:
         """Whether nothing lies behind it in its queue, as far as can be told now."""

@@ -43,6 +43,8 @@ def consumer_settings(
         chosen["timeout"] = f"{load.timeout_s:g}s"
     if load.rate:
         chosen["rate"] = f"{rated.rate_of(workload, load)}/s"
+    if load.breaker:
+        chosen["breaker"] = load.breaker
     if load.skip_older_s:
         chosen["skip_older_than"] = f"{load.skip_older_s:g}s"
     if load.skip_backlog:
@@ -89,6 +91,7 @@ def describe(
                 or load.broadcasting or load.batch)
     }  # fmt: skip
     history.rates = {load.name: rated.rate_of(workload, load) for load in loads if rated.goes(workload, load)}
+    history.breakers = {load.name: load.concurrency * max(load.batch, 1) for load in loads if load.breaker}
     history.wanted = {load.name: load.tags for load in loads if load.tags}
     history.broadcasting = {load.name for load in loads if load.broadcasting}
     history.skips = {

@@ -37,14 +37,17 @@ def handlers(
     chance: Stream,
     is_healed: Callable[[], bool],
     is_last: Callable[[Message], bool],
+    is_broken: Callable[[str], bool],
 ) -> list[Consumer[..., Any]]:
-    """The consumers of one application. `is_last`: nothing lies behind a message in its queue just now."""
+    """The consumers of one application. `is_last`: nothing lies behind a message in its queue just now; `is_broken`:
+    all of a group's handlers fail.
+    """
     return [
         consumer(
             topic=topic, group=load.name, orderly=load.orderly, key=_key_of(load),
             commit="manual" if load.by_hand else "auto", batch=load.batch, linger=load.linger,
             broadcasting=load.broadcasting, once=load.once_s or None, **tags.filters(load),
-        )(_handler(load, _Behaviour(load, recorder, chance, is_healed, is_last)))
+        )(_handler(load, _Behaviour(load, recorder, chance, is_healed, is_last, is_broken)))
         for load in workload.groups
         for topic in load.topics(workload)
     ]  # fmt: skip
@@ -117,9 +120,10 @@ class _Behaviour:
         chance: Stream,
         is_healed: Callable[[], bool],
         is_last: Callable[[Message], bool],
+        is_broken: Callable[[str], bool],
     ) -> None:
         self.load, self.recorder, self.chance = load, recorder, chance
-        self.is_healed, self.is_last = is_healed, is_last
+        self.is_healed, self.is_last, self.is_broken = is_healed, is_last, is_broken
         self.receipts = Receipts(load.name, recorder, chance) if load.publishes else None
         self.replying = Replying(load.name, recorder) if load.replies else None
         self.results = Results(load, chance) if load.results and not load.by_hand else None
@@ -173,6 +177,8 @@ class _Behaviour:
         return receipts
 
     def _fails(self, message: Message) -> bool:
+        if self.load.breaker and self.is_broken(self.load.name):
+            return True
         # Poison goes by the message, so that it is poison at every attempt and in every process.
         if self.load.poison_rate and sum(message.message_id.encode()) % 1000 < self.load.poison_rate * 1000:
             return True
@@ -218,7 +224,8 @@ class _Behaviour:
         failed = [index for index, message in enumerate(messages) if self._fails(message)]
         if not failed:
             return self._batch_is_well(messages)
-        manner = self.chance.pick(self.load.answers)
+        is_broken = self.load.breaker and self.is_broken(self.load.name)
+        manner = "all" if is_broken else self.chance.pick(self.load.answers)
         if self.load.explicit_ack:
             manner = "each"  # an index says nothing of success
         first = failed[0]

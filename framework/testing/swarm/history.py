@@ -75,6 +75,8 @@ class History:
     """Groups whose handlers return nothing where all is well."""
     rates: dict[str, int] = field(default_factory=dict)
     """Group -> how many messages a second it may be handed in a process, where there is such a limit."""
+    breakers: dict[str, int] = field(default_factory=dict)
+    """Group whose handlers may fail all -> how many messages a process has in hand at most."""
     allotted: dict[str, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     """Group -> queue -> machines that may own it, where a strategy goes by names; nobody where there are none."""
     strict: set[str] = field(default_factory=set)

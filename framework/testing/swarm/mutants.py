@@ -38,6 +38,12 @@ MUTANTS: tuple[Mutant, ...] = (
         test="tests/scenarios/test_popping.py",
     ),
     Mutant(
+        "an open breaker holds its queues",
+        "a deploy whose handlers all fail sends a whole topic to the dead letters",
+        ("one is tried at a time",),
+        where=lambda plan: plan.has("bad-deploy"),
+    ),
+    Mutant(
         "commits stop at the first gap",
         "the highest finished offset is committed, past messages that are still at work",
         ("a commit never passes a gap",),

@@ -79,6 +79,8 @@ class GroupLoad:
     """Said by a condition on a property."""
     rate: int = 0
     """So many messages a second in each process (`ways/rated.py`); 0: as many as there are."""
+    breaker: int = 0
+    """So many failures without a success are a bad deploy (`ways/breaking.py`); 0: as many as usual."""
     pops: Literal["", "pop", "broker"] = ""
     """How it takes messages: by pulling, by popping (`ways/popping.py`), or as its brokers are told while it runs."""
     skip_older_s: float = 0.0

@@ -37,6 +37,7 @@ from framework.testing.swarm.checkers.offsets_forward import offsets_forward
 from framework.testing.swarm.checkers.once_holds import once_holds
 from framework.testing.swarm.checkers.one_answer_a_request import one_answer_a_request
 from framework.testing.swarm.checkers.one_copy_an_attempt import one_copy_an_attempt
+from framework.testing.swarm.checkers.one_is_tried_at_a_time import one_is_tried_at_a_time
 from framework.testing.swarm.checkers.only_what_was_asked import only_what_was_asked
 from framework.testing.swarm.checkers.only_who_is_named import only_who_is_named
 from framework.testing.swarm.checkers.order_kept import order_kept
@@ -102,6 +103,7 @@ ALL: tuple[Checker, ...] = (
     skips_by_rule,
     listeners_are_told,
     within_rate,
+    one_is_tried_at_a_time,
     only_what_was_asked,
     only_who_is_named,
     published_first,
@@ -153,6 +155,7 @@ __all__ = [
     "once_holds",
     "one_answer_a_request",
     "one_copy_an_attempt",
+    "one_is_tried_at_a_time",
     "only_what_was_asked",
     "only_who_is_named",
     "order_kept",

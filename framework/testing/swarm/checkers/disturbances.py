@@ -38,6 +38,7 @@ LASTS_S: dict[str, float] = {
     "broker-permission": 15.0,
     "retry-permission": 15.0,
     "no-retry-queues": 15.0,
+    "bad-deploy": 35.0,  # 20 s, and until a message is tried after it
     "pause": 10.0,
     "resize": 10.0,
     "live-edit": 10.0,

@@ -308,6 +308,7 @@ ALL_KINDS: tuple[FaultKind, ...] = (
     FaultKind("disk-full", outages.fill_a_disk),
     FaultKind("desk-crash", _desk_crash, needs="transactions"),
     FaultKind("consume-mode", operators.switch_mode, needs="pop-switched"),
+    FaultKind("bad-deploy", operators.deploy_badly, needs="breaker"),
     FaultKind("outage", outages.cut_off_for_long, needs="slow-handlers"),
 )
 _BY_NAME = {kind.name: kind for kind in ALL_KINDS}

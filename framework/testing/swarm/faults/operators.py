@@ -23,6 +23,7 @@ from framework.testing.sim.machine import Machine
 from framework.testing.sim.node import Node
 from framework.testing.swarm.faults.nemesis import Nemesis, Struck
 from framework.testing.swarm.ways import popping
+from framework.testing.swarm.ways.breaking import BREAKABLE
 from framework.testing.swarm.wiretap import NOTHING_KEPT
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
@@ -147,6 +148,14 @@ def edit_settings(nemesis: Nemesis) -> Struck:
 def _edited(settings: AppSettings, group: str, name: str, value: int | None) -> AppSettings:
     changed = settings.consumers[group].model_copy(update={name: value})
     return settings.model_copy(update={"consumers": {**settings.consumers, group: changed}})
+
+
+def deploy_badly(nemesis: Nemesis) -> Struck:
+    """All handlers of a group fail for a while, in every process."""
+    seconds, broken = nemesis.chance.between(3.0, 20.0), nemesis.cluster.broken
+    broken.add(BREAKABLE)
+    nemesis.for_a_while(seconds, lambda: broken.discard(BREAKABLE))
+    return "everybody", f"all handlers of {BREAKABLE} fail for {seconds:.1f}s", BREAKABLE
 
 
 def switch_mode(nemesis: Nemesis) -> Struck:

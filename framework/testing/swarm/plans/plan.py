@@ -27,6 +27,8 @@ WIDE_WAYS = (1, 5, 6, 7)
 NARROW_MESSAGES = (300, 600, 1_200, 2_400)
 BRING_A_GROUP = frozenset({"pop-switched"})
 """Ways that are a group of their own: a narrow run that goes another one has no room for it."""
+BESIDE, BESIDE_RATE = ("breaker", "bad-deploy"), 0.2
+"""A way and the kind of fault that needs it, which take no turns: so many wide runs have them, for a last kind."""
 NARROW_STUCK = 3.0
 """So many messages of a narrow run find a handler that gets stuck, where some do at all."""
 
@@ -97,7 +99,7 @@ def draw(
     shape = shape_of(seed)
     calm = shape == "calm" if kinds is None else not kinds
     is_narrow = shape == "narrow" and not calm
-    turn = turn_of(seed, tuple(WAYS), NAMES, USUAL)
+    turn = turn_of(seed, _apart(WAYS), _apart(NAMES), USUAL)
     chosen_ways, ways_most = (turn.ways, 1 if is_narrow else chance.pick(WIDE_WAYS)) if ways is None else (ways, None)
     if kinds is not None:
         chosen_kinds = list(kinds)
@@ -107,12 +109,16 @@ def draw(
         wanted = 1 if is_narrow else chance.pick(WIDE_KINDS)
         chosen_kinds = _drawn_kinds(chosen_ways if ways is not None else chosen_ways[:1], turn.faults, wanted, chance)
         if is_narrow and chosen_kinds[0].needs in BRING_A_GROUP - set(chosen_ways[:1]):
-            others = [name for name in NAMES if not kind_named(name).needs and name not in WAYS[chosen_ways[0]].shuns]
+            others = [
+                name for name in _apart(NAMES) if not kind_named(name).needs and name not in WAYS[chosen_ways[0]].shuns
+            ]
             chosen_kinds = [kind_named(chance.pick(others))]
     if ways is None:
         chosen_ways = [
             way for way in chosen_ways if not _shunned(way, chosen_kinds) and (WAYS[way].in_calm or not calm)
         ]
+    if kinds is None and shape == "wide" and Stream(f"{seed}/beside").happens(BESIDE_RATE):
+        chosen_kinds = [*chosen_kinds[:-1], kind_named(BESIDE[1])]
     workload = _workload(Stream(f"{seed}/workload"), is_narrow=is_narrow)
     workload = dressed(workload, chosen_ways, lambda way: Stream(f"{seed}/ways/{way}"), most=ways_most)
     if is_narrow:
@@ -150,7 +156,8 @@ def clashes(ways: Iterable[str], kinds: Iterable[FaultKind]) -> Iterator[str]:
 
 def _drawn_kinds(ways: Sequence[str], faults: Sequence[str], count: int, chance: Stream) -> list[FaultKind]:
     """Those whose turn it is first; none that one of these ways shuns."""
-    rest = [name for name in chance.sample(NAMES, len(NAMES)) if name not in faults]
+    names = _apart(NAMES)
+    rest = [name for name in chance.sample(names, len(names)) if name not in faults]
     chosen: list[FaultKind] = []
     shunned = {name for way in ways for name in WAYS[way].shuns}
     for kind in (kind_named(name) for name in (*faults, *rest)):
@@ -159,6 +166,11 @@ def _drawn_kinds(ways: Sequence[str], faults: Sequence[str], count: int, chance:
             chosen.append(kind)
             shunned |= own.keys()
     return chosen
+
+
+def _apart(names: Iterable[str]) -> tuple[str, ...]:
+    """Those that take turns."""
+    return tuple(name for name in names if name not in BESIDE)
 
 
 def _shunned(way: str, kinds: Iterable[FaultKind]) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framework.testing.sim.streams import Stream
-from framework.testing.swarm.ways import dialogue, listening, once, popping, publishing, rated, results, tags
+from framework.testing.swarm.ways import breaking, dialogue, listening, once, popping, publishing, rated, results, tags
 from framework.testing.swarm.workload import EXPIRY_S, SECOND_TOPIC, GroupLoad, Workload
 
 Dress = Callable[[Workload, Stream], Workload]
@@ -314,6 +314,7 @@ WAYS: dict[str, Way] = {
     "publishing": Way(publishing.dress, publishing.goes),
     "once": Way(once.dress, once.goes),
     "rate": Way(rated.dress, rated.goes, in_calm=False),
+    "breaker": Way(breaking.dress, breaking.goes),
     "listening": Way(listening.dress, listening.goes),
     "tags": Way(tags.dress, tags.goes),
     "transactions": Way(dialogue.dress_transactions, dialogue.has_transactions),
