@@ -10,7 +10,7 @@ import pytest
 
 from framework import DeadLetter, Message, RetryLater, consumer
 from framework.runtime.app import App
-from framework.settings.schema import ConsumerSettings
+from framework.settings.consumers import ConsumerSettings
 from framework.testing import Harness
 
 CONCURRENCY = 8
