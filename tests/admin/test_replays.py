@@ -233,7 +233,7 @@ def test_a_replay_of_all_sends_none_that_went_the_other_way_before(
         die(box, group, topic, 2, start=start, DEAD_LETTER_ERROR=error)
     some = LetterChoice(reason=dead_letters.reason_of("Timeout"))
     assert Counter(sent=2) == replayed(admin, group, some, to_retry=some_to_retry)
-    assert Counter(sent=3, skipped=2) == replayed(admin, group, limit=3, to_retry=not some_to_retry)
+    assert Counter(sent=3) == replayed(admin, group, limit=3, to_retry=not some_to_retry)
     assert Counter(sent=1) == replayed(admin, group, to_retry=not some_to_retry)
     assert 0 == waiting(admin, group)
     found = Counter(each.message_id for where in (topic, f"%RETRY%{group}") for each in stored(box, where))

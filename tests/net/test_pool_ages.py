@@ -70,11 +70,10 @@ def test_how_long_an_address_was_away_is_said_once_and_counted_from_its_end() ->
     async def story() -> None:
         network, pool = pool_on(A)
         for _ in range(2):
-            await pool.channel(A)
             await pool.request(A, RemotingCommand(RequestCode.GET_MAX_OFFSET), timeout_ms=3000)
             cut(network, A)
             await asyncio.sleep(12)
-        await pool.channel(A)
+        await pool.request(A, RemotingCommand(RequestCode.GET_MAX_OFFSET), timeout_ms=3000)
         await pool.close()
 
     with capture_logs() as lines:

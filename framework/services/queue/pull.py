@@ -284,8 +284,8 @@ class PullLoop:
                 log.info("position kept", **self._where, offset=self.flow.next_offset, reason=start.reason)
                 return
             trouble = "queue not begun"
-            await marks.stretched("a queue is about to begin")
             known = start.offset if start.offset == self.flow.reached else start.stored
+            await marks.stretched("a queue is about to begin")
             if not await self.progress.begin(start.offset, known):
                 return
         except FrameworkError as error:

@@ -38,6 +38,8 @@ SELDOM: dict[str, str] = {
 EXPECTED: tuple[str, ...] = (*SOMETIMES, *(mark for mark in (*STRETCHED, *RARELY) if mark not in SELDOM))
 """Of the rare marks a run draws a few: each must do what it does in some run."""
 ELSEWHERE: dict[str, str] = {
+    "a breaker closed": "a deploy whose handlers all fail is a way of its own; stories of the breaker",
+    "a breaker opened": "likewise",
     "a broker answered 0 for a group that it has never seen": "the box never does; tests of the brokers",
     "a connection was told to go away": "the box never says so; tests of the channel do",
     "the clock of a broker was set": "asked for each five minutes, a run takes one; tests of the clocks",

@@ -23,13 +23,14 @@ Place = Callable[..., Played]
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """Puts an application where one would be looked for."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     monkeypatch.delenv("FRAMEWORK_APP_CONFIG", raising=False)
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / f"framework-app-{os.geteuid()}"
-    folder.mkdir(mode=0o700)
     with ExitStack() as stack:
+        short = Path(stack.enter_context(tempfile.TemporaryDirectory()))  # a socket's path has 107 bytes at most
+        monkeypatch.setattr(tempfile, "tempdir", str(short))
+        folder = short / f"framework-app-{os.geteuid()}"
+        folder.mkdir(mode=0o700)
 
         def put(name: str, **about: object) -> Played:
             answers = {"health": {"worker": 0, "reasons": [], "phase": "running"}, "snapshot": worker(picture())}
@@ -91,7 +92,7 @@ def test_a_parent_without_workers_says_itself_who_it_is(place: Place, capsys: py
 def test_where_none_runs_the_way_out_is_said(place: Place, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What a killed process left behind is nobody."""
     with socket.socket(socket.AF_UNIX) as dead:
-        dead.bind(str(tmp_path / f"framework-app-{os.geteuid()}" / "dead-7.sock"))
+        dead.bind(f"{tempfile.gettempdir()}/framework-app-{os.geteuid()}/dead-7.sock")
     code, _, error = told(capsys, "stacks")
     assert ExitCode.UNREACHABLE == code
     assert "no application runs here as this user; start one with `framework-app run`" in error
