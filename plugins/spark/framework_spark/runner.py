@@ -10,12 +10,13 @@ import structlog
 from framework.model.contracts import Taken, Taking
 from framework.model.message import Message
 from framework_spark.causes import cause_of
+from framework_spark.faults import DEATHS_MAX, Fault, fault_of
 from framework_spark.limit import JobOverLimit, limited
-from framework_spark.session import PAUSE_S, Sessions, SharedSession
+from framework_spark.session import PAUSE_MAX_S, PAUSE_S, Sessions, SharedSession
 from framework_spark.settings import GroupSettings
 from framework_spark.splitting import blamed, runs_of
 from framework_spark.tally import Tally
-from framework_spark.trouble import SessionDied, Stopping
+from framework_spark.trouble import HeldUp, SessionDied, Stopping
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,45 +112,61 @@ class _Handler:
         return results
 
     def _settled(self, messages: list[Message]) -> object:
+        deaths = 0
         while True:
             generation, shared = self._shared.get()
             own = self._own
             if own is None or own[0] != generation:
                 own = self._own = (generation, self._shared.branch(shared))  # its views and settings are its own
             try:
-                return self._outcomes(shared, own[1], messages)
+                return self._outcomes(shared, own[1], messages, may_be_blamed=deaths + 1 >= DEATHS_MAX)
             except SessionDied as error:
                 # Not the handler's fault: the batch runs again when there is a session, and no attempt is counted.
                 _log.warning("spark session died", handler=self._name, reason=cause_of(error.__cause__ or error))
+            except HeldUp as error:
+                pause_s = min(self._shared.pause_s * 2**deaths, PAUSE_MAX_S)
+                deaths += 1
+                _log.warning("batch held up", handler=self._name, retry_ms=round(pause_s * 1000), reason=str(error))
+                self._shared.pause(pause_s)
 
-    def _outcomes(self, shared: Any, session: Any, messages: list[Message]) -> object:
+    def _outcomes(self, shared: Any, session: Any, messages: list[Message], *, may_be_blamed: bool) -> object:
+        """`may_be_blamed`: also for what may be Spark's."""
         from framework_spark.frames import table_of  # pyarrow: only for applications with such a handler
 
         table = table_of(messages)
 
         def part(begin: int, end: int) -> list[Any]:
-            answer = self._answer(shared, session, table.slice(begin, end - begin), messages[begin:end])
+            some = table.slice(begin, end - begin)
+            answer = self._answer(shared, session, some, messages[begin:end], may_be_blamed=True)
             return answer if isinstance(answer, list) else [answer] * (end - begin)
 
         try:
-            return self._answer(shared, session, table, messages)
+            return self._answer(shared, session, table, messages, may_be_blamed=may_be_blamed)
         except Exception as error:
             runs = runs_of(self._function)
-            if not runs or isinstance(error, SessionDied | JobOverLimit):
+            if not runs or isinstance(error, HeldUp | SessionDied | JobOverLimit):
                 raise
             results, used = blamed(len(messages), error, runs, part)
             bad = sum(isinstance(each, Exception) for each in results)
             _log.warning("batch split", handler=self._name, messages=len(messages), failed=bad, runs=used)
             return results
 
-    def _answer(self, shared: Any, session: Any, table: pa.Table, messages: Sequence[Message]) -> object:
+    def _answer(
+        self, shared: Any, session: Any, table: pa.Table, messages: Sequence[Message], *, may_be_blamed: bool
+    ) -> object:
+        is_begun = False
         try:
+            frame = session.createDataFrame(table)
+            is_begun = True
             with limited(session, self._settings.job_timeout, self._name):
-                return _answered(self._function(session.createDataFrame(table)), messages, self._name)
+                return _answered(self._function(frame), messages, self._name)
         except Exception as error:
-            if self._shared.is_alive(shared):
-                raise
-            raise SessionDied(self._name) from error
+            if not self._shared.is_alive(shared):
+                raise SessionDied(self._name) from error
+            fault, shown = fault_of(error)
+            if not may_be_blamed and (not is_begun or fault is Fault.SPARK):
+                raise HeldUp(cause_of(shown)) from error
+            raise
 
 
 def _parts(messages: list[Message], most: int | None) -> Iterator[list[Message]]:

@@ -36,7 +36,7 @@ class SharedSession:
     """Asked by worker threads: one lock around the making, none around jobs."""
 
     def __init__(self, sessions: Sessions, *, pause_s: float = PAUSE_S) -> None:
-        self._sessions, self._pause_s = sessions, pause_s
+        self._sessions, self.pause_s = sessions, pause_s
         self._lock = threading.Lock()
         self._session: Any = None
         self._generation = 0
@@ -45,6 +45,11 @@ class SharedSession:
     def stop(self) -> None:
         """Let nobody wait for a session any more."""
         self._stopping.set()
+
+    def pause(self, seconds: float) -> None:
+        """Wait on the caller's thread; Stopping where the application ends."""
+        if self._stopping.wait(seconds):
+            raise Stopping("the application ends; the batch is delivered again")
 
     def is_alive(self, session: Any) -> bool:
         """Whether a failure of its was the job's, and not the session's."""
@@ -57,7 +62,7 @@ class SharedSession:
 
     def get(self) -> tuple[int, Any]:
         """The session, and the how manieth it is."""
-        pause = self._pause_s
+        pause = self.pause_s
         with self._lock:
             while self._session is None or not self._sessions.is_alive(self._session):
                 if self._stopping.is_set():

@@ -16,12 +16,13 @@ from framework.model.outcome import DeadLetter
 from framework.model.queue import MessageQueue
 from framework.reading import Reader, ReaderSettings
 from framework_spark.causes import cause_of
+from framework_spark.faults import DEATHS_MAX, Fault, fault_of
 from framework_spark.frames import ADDRESS, VERDICTS, outcomes_at
 from framework_spark.limit import JobOverLimit, limited
 from framework_spark.runner import verdicts_in
 from framework_spark.session import SharedSession
 from framework_spark.splitting import blamed, runs_of
-from framework_spark.trouble import SessionDied
+from framework_spark.trouble import HeldUp, SessionDied
 
 _log = structlog.get_logger(__name__)
 
@@ -39,15 +40,18 @@ class Batches:
         self, taking: Taking, topics: Sequence[str], shared: SharedSession, *, job_timeout: int | None = None
     ) -> None:
         self._taking, self._topics, self._shared, self._job_timeout = taking, topics, shared, job_timeout
+        self._deaths = 0
+        """Runs in a row that ended with a process of Spark's."""
 
     def failed(self, frame: Any, session: Any) -> list[Row]:
-        """Rows that failed; all of them where the function raised. Raises only where the session died."""
+        """Rows that failed; all of them where the function raised. Raises where something else is to blame."""
         try:
             answer = self._called(frame, session)
             return [] if answer is None else self._checked(answer)
-        except SessionDied:
+        except (HeldUp, SessionDied):
             raise
         except Exception as error:  # noqa: BLE001 - border: the handler's, and Spark's
+            self._deaths = 0
             reason = cause_of(error)
             _log.warning("handler failed", handler=self._taking.name, group=self._taking.group, reason=reason)
             runs = runs_of(self._taking.function)
@@ -56,16 +60,22 @@ class Batches:
             rows = frame.select(*ADDRESS).toArrow().to_pylist()
             return [{**row, "verdict": "retry", "reason": reason} for row in rows]
 
-    def _called(self, frame: Any, session: Any) -> pa.Table | None:
+    def _called(self, frame: Any, session: Any, *, is_part: bool = False) -> pa.Table | None:
+        """What the function answers or raises; HeldUp and SessionDied where it is not to blame."""
         name = self._taking.name
         try:
             # What runs is tagged by the context, which all sessions of a driver share.
             with limited(session, self._job_timeout, name):
                 answer = understood(verdicts_in(self._taking.function(frame), name))
         except Exception as error:
-            if self._shared.is_alive(session):
-                raise
-            raise SessionDied(name) from error  # not the handler's fault; the batch runs again when there is a session
+            if not self._shared.is_alive(session):
+                raise SessionDied(name) from error
+            fault, shown = fault_of(error)
+            self._deaths += fault is Fault.SPARK
+            if fault is Fault.READING or (fault is Fault.SPARK and not is_part and self._deaths < DEATHS_MAX):
+                raise HeldUp(cause_of(shown)) from error
+            raise
+        self._deaths = 0
         if answer is None or isinstance(answer, pa.Table):
             return answer
         if isinstance(answer, Exception):
@@ -79,7 +89,7 @@ class Batches:
         addresses = [tuple(row[name] for name in ADDRESS) for row in rows]
 
         def part(begin: int, end: int) -> list[Any]:
-            answer = self._called(branch.createDataFrame(table.slice(begin, end - begin)), session)
+            answer = self._called(branch.createDataFrame(table.slice(begin, end - begin)), session, is_part=True)
             return [None] * (end - begin) if answer is None else outcomes_at(answer, addresses[begin:end])
 
         results, used = blamed(len(rows), error, runs, part)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from framework.errors import shorten
 from framework_spark.mistakes import SparkMisused
-from framework_spark.trouble import SessionDied, Stopping
+from framework_spark.trouble import HeldUp, SessionDied, Stopping
 
 RUNS = 40  # two bad rows among a thousand take about as many
 _MARK = "__spark_runs__"
@@ -69,7 +69,7 @@ def blamed(count: int, error: Exception, runs: int, run: Callable[[int, int], li
             try:
                 results[low:high] = run(low, high)
                 left_is_well = low == begin
-            except (SessionDied, Stopping):
+            except (HeldUp, SessionDied, Stopping):
                 raise
             except Exception as each:  # noqa: BLE001 - border: the handler's, and Spark's
                 results[low:high] = [each] * (high - low)
