@@ -6,8 +6,8 @@ message has the address of its copy on the retry topic: the four columns identif
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -16,6 +16,8 @@ from framework.model.message import Message
 from framework.model.outcome import DeadLetter, Outcome, RetryLater
 
 ADDRESS = ("topic", "broker", "queueId", "offset")
+Address: TypeAlias = tuple[Any, ...]
+"""What these columns have."""
 VERDICTS = ("ok", "retry", "dead_letter")
 
 _INSTANT = pa.timestamp("us", tz="UTC")
@@ -49,24 +51,34 @@ def outcomes_of(verdicts: pa.Table, messages: Sequence[Message]) -> list[Outcome
     return outcomes_at(verdicts, [(*message.queue, message.queue_offset) for message in messages])
 
 
-def outcomes_at(verdicts: pa.Table, addresses: Sequence[tuple[Any, ...]]) -> list[Outcome | None]:
+def outcomes_at(verdicts: pa.Table, addresses: Sequence[Address]) -> list[Outcome | None]:
     """The same, of messages that are known by their addresses alone."""
+    found = by_address(verdicts)
+    if strangers := found.keys() - set(addresses):
+        raise stranger(strangers)
+    return [found.get(address) for address in addresses]
+
+
+def stranger(addresses: Collection[Address]) -> ValueError:
+    """Verdicts fit no message of the batch."""
+    more = f" (and {len(addresses) - 1} more)" if len(addresses) > 1 else ""
+    return ValueError(f"verdict for {min(addresses, key=str)}, which is no message of the batch{more}")
+
+
+def by_address(verdicts: pa.Table) -> dict[Address, Outcome | None]:
+    """What becomes of which messages. ValueError for rows that are no verdicts."""
     missing = [name for name in (*ADDRESS, "verdict") if name not in verdicts.column_names]
     if missing:
         raise ValueError(
             f"the frame that the handler returned has no column {missing[0]}; verdicts have {', '.join(ADDRESS)}, "
             "verdict, and perhaps reason"
         )
-    rows = {address: index for index, address in enumerate(addresses)}
-    found: list[Outcome | None] = [None] * len(addresses)
+    found: dict[Address, Outcome | None] = {}
     for verdict in verdicts.to_pylist():
         address = tuple(verdict[name] for name in ADDRESS)
-        index = rows.get(address)
-        if index is None:
-            raise ValueError(f"verdict for {address}, which is no message of the batch")
         outcome = _outcome(verdict["verdict"], verdict.get("reason"))
-        if not isinstance(found[index], DeadLetter):  # of two for one message, the graver counts
-            found[index] = outcome or found[index]
+        before = found.get(address)
+        found[address] = before if isinstance(before, DeadLetter) else outcome or before  # the graver one counts
     return found
 
 

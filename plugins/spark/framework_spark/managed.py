@@ -63,7 +63,7 @@ class ManagedQuery:
         self._tally = tally or Tally()
         self._given = {**_connection(taking), **settings.options}
         self._options: SourceOptions = source_options(self._given, streaming=True)  # names what cannot work, now
-        self._batches = Batches(taking, self._options.topics, shared, job_timeout=settings.job_timeout)
+        self._batches = Batches(taking, shared, job_timeout=settings.job_timeout)
         self._session: Any = None
         self._query: Any = None
         self._gate = threading.Condition()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from framework.model.queue import MessageQueue
 from framework.reading import Reader, ReaderSettings
 from framework_spark.causes import cause_of
 from framework_spark.faults import DEATHS_MAX, Fault, fault_of
-from framework_spark.frames import ADDRESS, VERDICTS, outcomes_at
+from framework_spark.frames import ADDRESS, Address, by_address, outcomes_at, stranger
 from framework_spark.limit import JobOverLimit, limited
 from framework_spark.runner import verdicts_in
 from framework_spark.session import SharedSession
@@ -26,6 +26,7 @@ from framework_spark.trouble import HeldUp, SessionDied
 
 _log = structlog.get_logger(__name__)
 
+CHECKED_ROWS = 65_536  # whose addresses are Python's at once
 NAMED_MAX, REASON_MAX = 100, 200
 """Dead letters of a batch that have a line of their own; characters of a reason in a line."""
 
@@ -36,10 +37,8 @@ Row = dict[str, Any]
 class Batches:
     """Runs one group's function with frames, and says which rows failed. It sends nothing and knows no query."""
 
-    def __init__(
-        self, taking: Taking, topics: Sequence[str], shared: SharedSession, *, job_timeout: int | None = None
-    ) -> None:
-        self._taking, self._topics, self._shared, self._job_timeout = taking, topics, shared, job_timeout
+    def __init__(self, taking: Taking, shared: SharedSession, *, job_timeout: int | None = None) -> None:
+        self._taking, self._shared, self._job_timeout = taking, shared, job_timeout
         self._deaths = 0
         """Runs in a row that ended with a process of Spark's."""
 
@@ -47,18 +46,24 @@ class Batches:
         """Rows that failed; all of them where the function raised. Raises where something else is to blame."""
         try:
             answer = self._called(frame, session)
-            return [] if answer is None else self._checked(answer)
+            found = {} if answer is None else by_address(answer)
         except (HeldUp, SessionDied):
             raise
         except Exception as error:  # noqa: BLE001 - border: the handler's, and Spark's
-            self._deaths = 0
-            reason = cause_of(error)
-            _log.warning("handler failed", handler=self._taking.name, group=self._taking.group, reason=reason)
-            runs = runs_of(self._taking.function)
-            if runs and not isinstance(error, JobOverLimit):
-                return self._split(frame, session, error, runs)
-            rows = frame.select(*ADDRESS).toArrow().to_pylist()
-            return [{**row, "verdict": "retry", "reason": reason} for row in rows]
+            return self._blamed(frame, session, error)
+        if strangers := _strangers(found, frame):
+            return self._blamed(frame, session, stranger(strangers))
+        return [_row(dict(zip(ADDRESS, address, strict=True)), each) for address, each in found.items() if each]
+
+    def _blamed(self, frame: Any, session: Any, error: Exception) -> list[Row]:
+        self._deaths = 0
+        reason = cause_of(error)
+        _log.warning("handler failed", handler=self._taking.name, group=self._taking.group, reason=reason)
+        runs = runs_of(self._taking.function)
+        if runs and not isinstance(error, JobOverLimit):
+            return self._split(frame, session, error, runs)
+        rows = frame.select(*ADDRESS).toArrow().to_pylist()
+        return [{**row, "verdict": "retry", "reason": reason} for row in rows]
 
     def _called(self, frame: Any, session: Any, *, is_part: bool = False) -> pa.Table | None:
         """What the function answers or raises; HeldUp and SessionDied where it is not to blame."""
@@ -97,23 +102,14 @@ class Batches:
         _log.warning("batch split", handler=self._taking.name, messages=len(rows), failed=bad, runs=used)
         return [_row(row, result) for row, result in zip(rows, results, strict=True) if result is not None]
 
-    def _checked(self, verdicts: pa.Table) -> list[Row]:
-        missing = [name for name in (*ADDRESS, "verdict") if name not in verdicts.column_names]
-        if missing:
-            raise ValueError(
-                f"the frame that the handler returned has no column {missing[0]}; verdicts have {', '.join(ADDRESS)}, "
-                "verdict, and perhaps reason"
-            )
-        found: dict[tuple[Any, ...], Row] = {}
-        for row in verdicts.to_pylist():
-            if row["verdict"] not in (*VERDICTS, None):
-                raise ValueError(f"verdict {shorten(row['verdict'])}: write one of {', '.join(VERDICTS)}")
-            address = tuple(row[name] for name in ADDRESS)
-            if row["topic"] not in self._topics:
-                raise ValueError(f"verdict for {address}, which is no message of the batch")
-            if row["verdict"] == "dead_letter" or (row["verdict"] == "retry" and address not in found):
-                found[address] = row  # of two for one message, the graver counts
-        return list(found.values())
+
+def _strangers(found: Collection[Address], frame: Any) -> set[Address]:
+    """Those that are no messages of the batch, which is pulled once more for that."""
+    strangers = set(found)
+    if strangers:
+        for some in frame.select(*ADDRESS).toArrow().to_batches(max_chunksize=CHECKED_ROWS):
+            strangers.difference_update(zip(*(column.to_pylist() for column in some.columns), strict=True))
+    return strangers
 
 
 def settle(rows: Sequence[Row], taking: Taking, settings: ReaderSettings) -> int:

@@ -130,16 +130,20 @@ def test_whose_fault_it_is_is_told_by_where_it_was_raised(spark: Any, box: Threa
     def cast(given: Any) -> None:
         given.selectExpr("cast(topic as int)").collect()
 
-    for function in (read_elsewhere, raised, raised_in_a_task, cast):
-        batches = Batches(taking(function, topic), [topic], SharedSession(Suite(spark)))
-        assert 2 == len(batches.failed(frame, spark)), function
+    def verdict_about_others(given: Any) -> Any:
+        return given.selectExpr(*ADDRESS[:3], "offset + 100 offset", "'dead_letter' verdict")
+
+    for function in (read_elsewhere, raised, raised_in_a_task, cast, verdict_about_others):
+        batches = Batches(taking(function, topic), SharedSession(Suite(spark)))
+        failed = batches.failed(frame, spark)
+        assert [(0, "retry"), (1, "retry")] == [(row["offset"], row["verdict"]) for row in failed], function
 
 
 def test_a_worker_that_dies_holds_the_batch_up_until_the_handler_must_be_what_kills_it(spark: Any) -> None:
     def kill(frame: Any) -> None:
         frame.rdd.foreach(lambda row: os._exit(3))
 
-    batches = Batches(taking(kill, "t"), ["t"], SharedSession(Suite(spark)))
+    batches = Batches(taking(kill, "t"), SharedSession(Suite(spark)))
     frame = spark.createDataFrame(ROWS)
 
     for _ in range(DEATHS_MAX - 1):

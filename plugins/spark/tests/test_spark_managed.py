@@ -81,7 +81,13 @@ class Frame:
         return Frame(self.table.select(names))
 
 
-ROWS = Frame(pa.table({"topic": ["clicks"] * 3, "broker": ["broker-a"] * 3, "queueId": [3] * 3, "offset": [0, 1, 2]}))
+ROWS = Frame(
+    pa.table(
+        {"topic": ["clicks"] * 3 + ["%RETRY%revenue"], "broker": ["broker-a"] * 4, "queueId": [3] * 4,
+         "offset": [0, 1, 2, 7]}
+    )
+)  # fmt: skip
+ALL = [(0, "retry"), (1, "retry"), (2, "retry"), (7, "retry")]
 
 
 def failed(answer: Callable[[Any], object], **changes: Any) -> list[tuple[int, str]]:
@@ -96,25 +102,43 @@ def test_rows_with_a_verdict_are_sent_back_and_all_others_are_well() -> None:
     assert [(7, "retry")] == failed(lambda frame: Frame(back))
 
 
+OTHER_QUEUE = pa.table({**verdicts((0, "retry")).to_pydict(), "queueId": [4]})
+OTHER_BROKER = pa.table({**verdicts((0, "retry")).to_pydict(), "broker": ["broker-b"]})
+
+
 @pytest.mark.parametrize(
-    "answer", [verdicts((0, "drop")), verdicts((0, "retry"), topic="views"), pa.table({"offset": [1]})]
+    "answer",
+    [
+        verdicts((0, "drop")),
+        pa.table({"offset": [1]}),
+        verdicts((0, "retry"), topic="views"),
+        verdicts((0, "retry"), topic="%RETRY%revenue"),
+        verdicts((7, "dead_letter")),
+        verdicts((1 << 60, "ok")),
+        OTHER_QUEUE,
+        OTHER_BROKER,
+    ],
 )
 def test_an_answer_that_fits_nothing_sends_the_whole_batch_back(answer: pa.Table) -> None:
-    assert [(0, "retry"), (1, "retry"), (2, "retry")] == failed(lambda frame: Frame(answer))
+    """A message of the same topic that is not in the batch would be dead-lettered, and handled as well."""
+    with capture_logs() as lines:
+        assert ALL == failed(lambda frame: Frame(answer))
+
+    assert ["revenue"] == [line["handler"] for line in lines if line["event"] == "handler failed"]
 
 
 @pytest.mark.parametrize(
     "answer", [RetryLater, RetryLater("10s"), DeadLetter("no"), OSError, OSError("no"), 5, "ok", [0]]
 )
 def test_what_is_neither_a_frame_nor_nothing_is_no_success(answer: object) -> None:
-    assert [(0, "retry"), (1, "retry"), (2, "retry")] == failed(lambda frame: answer)
+    assert ALL == failed(lambda frame: answer)
 
 
 def test_an_exception_is_the_handlers_fault_only_where_the_session_lives() -> None:
     def broken(frame: Any) -> None:
         raise OSError("no")
 
-    assert [(0, "retry"), (1, "retry"), (2, "retry")] == failed(broken)
+    assert ALL == failed(broken)
     given = Given(None)
     ours = ManagedQuery(taking(broken), GroupSettings(mode="source", checkpoint="/nowhere"), SharedSession(given))
     given.is_dead = True
@@ -332,7 +356,7 @@ def test_rows_to_blame_are_found_of_a_function_that_may_run_again() -> None:
 
     assert [(1, "dead_letter"), (2, "retry")] == [(row["offset"], row["verdict"]) for row in rows]
     assert "ValueError: no price" == rows[-1]["reason"]
-    assert 3 == sizes[0]
+    assert 4 == sizes[0]
 
 
 def test_a_group_without_a_checkpoint_goes_on_where_the_brokers_have_it(
