@@ -28,6 +28,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError
+from framework.model.queue import MessageQueue
 from framework.reading import OffsetsGone
 from framework_spark.conditions import Where
 from framework_spark.counting import Totals, counted
@@ -149,6 +150,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._survey: Survey | None = None
         self._target: Ends | None = None
         """Where a query with Trigger.AvailableNow ends."""
+        self._firsts: Ends = {}
+        """Where queues begin that came while the query ran."""
         self._mirrored: Ends | None = None
         self._warned: set[str] = set()
         self._away_since: dict[str, float] = {}
@@ -187,8 +190,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         done = flat(start)
         self._mirror(done, is_start=self._mirrored is None)
         ends = self._following(done)
-        # A queue that is new begins where it begins; it is not in a checkpoint yet.
-        begins = {queue: done.get(queue, 0) for queue in ends}
+        begins = {queue: done[queue] if queue in done else self._first(queue) for queue in ends}
         waiting = sum(max(end - begins[queue], 0) for queue, end in ends.items())
         self._planned = begins
         if not isinstance(limit, ReadAllAvailable) and self._target is None and self._is_too_little(waiting):
@@ -198,7 +200,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if waiting:
             self._last_batch_at = time.monotonic()
         self._planned = ends
-        return nested(ends)
+        # A new queue without messages is no reason for a batch.
+        return nested({queue: end for queue, end in ends.items() if queue in done or end > begins[queue]})
+
+    def _first(self, queue: MessageQueue) -> int:
+        """Where a queue begins that no checkpoint has; asked once, so that what retention takes then is missed."""
+        if queue not in self._firsts:
+            self._firsts[queue] = self._here.first(queue)
+        return self._firsts[queue]
 
     def _is_too_little(self, waiting: int) -> bool:
         least = self._options.min_offsets_per_trigger
@@ -211,6 +220,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             ends = self._here.ends() if self._target is None else dict(self._target)
             known = set(self._here.queues())
+            for queue in ends.keys() - done.keys():
+                self._first(queue)
         except BrokerUnreachable as error:
             if not self._waits_for("", str(error)):
                 raise
@@ -281,9 +292,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begins = flat(start)
         ranges = []
         for queue, upto in flat(end).items():
-            begin = begins.get(queue)
-            if begin is None:
-                begin = self._here.begin(queue) if upto else 0
+            if (begin := begins.get(queue)) is None:
+                begin = self._first(queue) if upto else 0
             ranges.append(Range(queue, begin, upto))
         return _pieces(self._options, ranges)
 

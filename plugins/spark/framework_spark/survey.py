@@ -128,6 +128,12 @@ class Survey:
     def begin(self, queue: MessageQueue) -> int:
         return self._reader.min_offset(queue)
 
+    def first(self, queue: MessageQueue) -> int:
+        """Where a queue begins that a query has not seen before: its first offset, or the time that was asked for."""
+        bound = self._options.starting
+        when_ms = self._named(bound.instants).get(queue, bound.timestamp_ms)
+        return self.begin(queue) if when_ms is None else self._reader.offset_at(queue, when_ms)
+
     def bounds(self) -> tuple[Ends, Ends]:
         """What a batch reads: where each queue's range begins, and where it ends."""
         queues = self.queues(fresh=True)
