@@ -19,3 +19,5 @@ class Counts:
     """Pauses before a request was made again."""
     waited_ms: int = 0
     """All pauses together."""
+    passed_over: int = 0
+    """Each damaged message and each run of offsets that is gone, as far as who reads went on nevertheless."""

@@ -68,6 +68,7 @@ class Reads:
     bytes: int = 0
     waits: int = 0
     waited_ms: int = 0
+    passed_over: int = 0
 
     def since(self, before: Reads) -> Reads:
         return Reads(*(getattr(self, name) - getattr(before, name) for name in FIGURES))

@@ -223,7 +223,7 @@ class ManagedQuery:
         more, self._reads = total.since(self._reads), total
         self._tally.count(
             pulls_total=more.pulls, empty_pulls_total=more.empty_pulls, pulled_bytes_total=more.bytes,
-            broker_waits_total=more.waits,
+            broker_waits_total=more.waits, passed_over_total=more.passed_over,
         )  # fmt: skip
 
     def _drain(self, query: Any) -> None:

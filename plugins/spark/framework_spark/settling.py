@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import structlog
 
-from framework.errors import shorten
+from framework.errors import RecordDamaged, shorten
 from framework.model.answers import understood
 from framework.model.contracts import Taking
 from framework.model.delay_levels import TO_DEAD_LETTERS
 from framework.model.outcome import DeadLetter
 from framework.model.queue import MessageQueue
-from framework.reading import Reader, ReaderSettings
+from framework.reading import OffsetsGone, Reader, ReaderSettings
 from framework_spark.causes import cause_of
 from framework_spark.faults import DEATHS_MAX, Fault, fault_of
 from framework_spark.frames import ADDRESS, Address, by_address, outcomes_at, stranger
@@ -121,7 +121,18 @@ def settle(rows: Sequence[Row], taking: Taking, settings: ReaderSettings) -> int
         for row in rows:
             queue = MessageQueue(row["topic"], row["broker"], row["queueId"])
             level = TO_DEAD_LETTERS if row["verdict"] == "dead_letter" else 0
-            if reader.send_back(taking.group, queue, row["offset"], delay_level=level, max_retries=taking.max_retries):
+            try:
+                is_dead = reader.send_back(
+                    taking.group, queue, row["offset"], delay_level=level, max_retries=taking.max_retries
+                )
+            except (RecordDamaged, OffsetsGone) as error:
+                is_there = reader.min_offset(queue) <= row["offset"] < reader.max_offset(queue)
+                if isinstance(error, OffsetsGone) and not is_there:
+                    raise
+                # Nobody can ask for a copy of what cannot be read, however often the batch ran again.
+                _log.error("damaged message left out", group=taking.group, queue=str(queue), reason=str(error))
+                continue
+            if is_dead:
                 dead += 1
                 if dead <= NAMED_MAX:
                     _log.warning(

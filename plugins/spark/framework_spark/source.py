@@ -79,14 +79,15 @@ def read_piece(
             ):
                 assert isinstance(columns, Packed), "as it was asked for"
                 yield from map(damage.of, map(timed.of, columns.batches(timed.shape)))
-                if columns.passed_over:
-                    warn(f"{_some(columns.passed_over)}; going on, as {damage.said} says")
+                damage.note(columns.passed_over, f"going on, as {damage.said} says")
         except ProtocolError as error:
             raise ProtocolError(f"{error.reason}; {DAMAGED_REMEDY}", peer=queue.broker) from error
         except OffsetsGone as error:
             if options.fail_on_data_loss:
                 raise DataLost(error) from error
-            warn(f"{error}; going on, as failOnDataLoss=false says")
+            damage.note([str(error)], "going on, as failOnDataLoss=false says")
+        finally:
+            reader.counts.passed_over += damage.count
 
 
 class Timed:
@@ -109,11 +110,6 @@ class Timed:
         if where.until_ms is not None:
             batch = batch.filter(pc.less(stored, where.until_ms * 1000))
         return batch if batch.schema.names == self._names else batch.select(self._names)
-
-
-def _some(reasons: list[str]) -> str:
-    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-    return f"{reasons[0]}{more}"
 
 
 def _pieces(options: SourceOptions, ranges: list[Range]) -> list[InputPartition]:

@@ -7,16 +7,20 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from framework_spark.counting import Sums
 from framework_spark.datasource import RocketMQ
 from framework_spark.schema import SCHEMA
+from framework_spark.settling import settle
 from framework_spark.source import StreamReader
 from framework_spark.survey import DataLost
 from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StructType
+from structlog.testing import capture_logs
 
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
@@ -29,6 +33,7 @@ from tests.reading.threads import ThreadBox, texts
 
 ALL = ReadAllAvailable()
 COUNT = 100
+Harm = Callable[[bytearray], None]
 LENIENT = {"failOnDataLoss": "false"}
 
 
@@ -78,8 +83,10 @@ def rows(reader: Any, pieces: Sequence[InputPartition]) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def damaged(box: ThreadBox, topic: str, record: int, harm: Callable[[bytearray], None]) -> Iterator[None]:
-    """Pulls bring the stored records as they are, but for this one."""
+def damaged(
+    box: ThreadBox, topic: str, record: int, harm: Harm, also: tuple[int, Harm] | None = None
+) -> Iterator[None]:
+    """Pulls bring the stored records as they are, but for this one, or two."""
     queue = queue_of(topic)
     with Reader(ReaderSettings((box.address,))) as reader:
         data = b"".join(reader.pull(queue, at, COUNT).data for at in range(0, COUNT, 32))
@@ -91,6 +98,8 @@ def damaged(box: ThreadBox, topic: str, record: int, harm: Callable[[bytearray],
             records.append(bytearray(data[:size]))
         data = data[size:]
     harm(records[record])
+    if also is not None:
+        also[1](records[also[0]])
 
     def answer(request: Request) -> RemotingCommand:
         begin = int(request.command.fields["queueOffset"])
@@ -281,6 +290,45 @@ def test_damaged_messages_are_rows_with_an_error_or_left_out_or_fail(
     assert ("red" if harm in (_flip_body, _no_codec) else None) == bad["tag"], "what can be read is there"
     assert others == [(row["offset"], row["body"]) for row in skipped]
     assert "left out, as damaged=skip says" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [{"damaged": "skip"}, {"damaged": "column"}, LENIENT])
+def test_damaged_messages_are_counted_and_each_is_named(
+    box: ThreadBox, filled: str, options: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By its offset, whichever columns are asked for."""
+    counted: dict[str, dict[str, int]] = {}
+
+    class Total:
+        def add(self, more: dict[str, dict[str, int]]) -> None:
+            Sums().addInPlace(counted, more)
+
+    ours = source(box, filled, **options)
+    ours.totals = Total()
+    names = ("body", "error") if options.get("damaged") == "column" else ("body",)
+    reader = ours.reader(StructType([ours.schema()[name] for name in names]))
+    with damaged(box, filled, 31, _no_magic, also=(57, _flip_body)):
+        rows(reader, reader.partitions())
+
+    assert 2 == counted[""]["passed_over"]
+    said = capsys.readouterr().err
+    assert options.get("damaged") == "column" or ("offset 31" in said and "offset 57" in said)
+
+
+@pytest.mark.parametrize("harm", [_no_magic, _offset_of_another])
+def test_a_damaged_message_that_a_handler_fails_does_not_hold_its_batch_up(
+    box: ThreadBox, filled: str, reader: Reader, harm: Harm
+) -> None:
+    """No broker can be asked for a copy of what cannot be read; the next one is copied."""
+    rows = [{"topic": filled, "broker": "broker-a", "queueId": 0, "offset": at, "verdict": "retry"} for at in (57, 58)]
+    given: Any = SimpleNamespace(group=filled, max_retries=0)
+
+    with damaged(box, filled, 57, harm), capture_logs() as lines:
+        assert 1 == settle(rows, given, ReaderSettings((box.address,)))
+
+    (line,) = [line for line in lines if line["log_level"] == "error"]
+    assert "57" in line["reason"]
+    assert 1 == sum(reader.max_offset(queue) for queue in reader.queues(f"%DLQ%{filled}"))
 
 
 def test_a_stream_gives_damaged_messages_as_rows_and_fails_for_those_that_are_gone(
