@@ -3,6 +3,7 @@
 from framework.net.tls import TlsOptions
 from framework.reading.columns import Columns
 from framework.reading.counts import Counts
+from framework.reading.heads import Head
 from framework.reading.offsets_gone import OffsetsGone
 from framework.reading.pulls import Filter, Pulled
 from framework.reading.reader import Reader
@@ -13,6 +14,7 @@ __all__ = [
     "Columns",
     "Counts",
     "Filter",
+    "Head",
     "OffsetsGone",
     "Pulled",
     "Reader",

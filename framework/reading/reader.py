@@ -26,6 +26,7 @@ from framework.model.reserved import (
 )
 from framework.reading.columns import Columns
 from framework.reading.counts import Counts
+from framework.reading.heads import Head, head_at
 from framework.reading.link import Link
 from framework.reading.offsets_gone import OffsetsGone
 from framework.reading.pulls import EVERYTHING, TOPIC_GONE, Filter, Pulled, Pulls
@@ -209,6 +210,14 @@ class Reader:
 
     # Messages
 
+    def heads(self, places: Mapping[MessageQueue, int]) -> dict[MessageQueue, Head]:
+        """Of the messages at these offsets, all asked for before the first answers. What is gone or cannot be read, and
+        whose broker did not answer at once, is missing.
+        """
+        group = self.settings.group
+        found = self._at_once({queue: head_at(queue, offset, group) for queue, offset in places.items()})
+        return {queue: head for queue, head in found.items() if head is not None}
+
     def pull(self, queue: MessageQueue, offset: int, end: int, *, wanted: Filter = EVERYTHING) -> Pulled:
         """What one pull brings of the offsets from `offset` to `end` - 1, as raw bytes: records as they are stored."""
         return Pulls(self._reach, self.settings, queue, wanted).pull(offset, end)
@@ -301,9 +310,6 @@ class Reader:
 
     def __reduce__(self) -> tuple[type[Reader], tuple[ReaderSettings]]:
         return Reader, (self.settings,)
-
-    def __repr__(self) -> str:
-        return f"<Reader {', '.join(self.settings.name_servers)}>"
 
 
 def _following(found: Columns, since: int, next_offset: int) -> int:

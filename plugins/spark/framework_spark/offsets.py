@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from framework.model.queue import MessageQueue
 from framework_spark.queue_texts import Offsets
+
+Lasts: TypeAlias = Mapping[MessageQueue, tuple[int, ...]]
+"""Of queues, when the last message that was read was stored, and where in its broker's log: a Head."""
+_LAST = "(last) "
 
 
 class Range(NamedTuple):
@@ -31,6 +35,25 @@ def nested(ends: Mapping[MessageQueue, int]) -> Offsets:
     for queue, offset in sorted(ends.items()):
         offsets.setdefault(queue.topic, {}).setdefault(queue.broker, {})[str(queue.number)] = offset
     return offsets
+
+
+def lasts_of(offsets: Mapping[str, Any]) -> Lasts:
+    """What a checkpoint knows of the last message of each queue that was read."""
+    return {
+        MessageQueue(topic.removeprefix(_LAST), broker, int(number)): tuple(head)
+        for topic, brokers in offsets.items()
+        if topic.startswith(_LAST)
+        for broker, queues in brokers.items()
+        for number, head in queues.items()
+    }
+
+
+def with_lasts(ends: Mapping[MessageQueue, int], lasts: Lasts) -> Offsets:
+    """As a checkpoint holds both, in the same shape: those of `(last) orders` are of the topic `orders`."""
+    known: dict[MessageQueue, Any] = {
+        queue._replace(topic=f"{_LAST}{queue.topic}"): list(head) for queue, head in lasts.items()
+    }
+    return nested(ends) | nested(known)
 
 
 def flat(offsets: Offsets) -> dict[MessageQueue, int]:

@@ -29,17 +29,17 @@ from pyspark.sql.types import StructType
 
 from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError
 from framework.model.queue import MessageQueue
-from framework.reading import OffsetsGone
+from framework.reading import Head, OffsetsGone
 from framework_spark.conditions import Where
 from framework_spark.counting import Totals, counted
 from framework_spark.damage import DAMAGED_REMEDY, Damage
 from framework_spark.kept import lent
-from framework_spark.offsets import Range, flat, limited, nested, split
+from framework_spark.offsets import Lasts, Range, flat, lasts_of, limited, nested, split, with_lasts
 from framework_spark.options import SourceOptions
 from framework_spark.packed import Packed
 from framework_spark.queue_texts import Offsets
 from framework_spark.reports import said
-from framework_spark.survey import DataLost, Ends, Survey, warn
+from framework_spark.survey import DataLost, Ends, Survey, warn, written
 
 _STORED = "storeTime"
 
@@ -167,7 +167,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Offsets
 
     def initialOffset(self) -> Offsets:  # noqa: N802  # Spark's names, here and below
-        queues = self._here.queues(fresh=True)
+        queues = self._here.queues(must_exist=True)
         return nested(self._here.at("startingOffsets", self._options.starting, queues))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -185,7 +185,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Up to where the next batch reads; `start` where there is none yet. What is before `start` is done."""
         done = flat(start)
         self._mirror(done, is_start=self._mirrored is None)
-        ends = self._following(done)
+        ends = self._following(done, lasts_of(start))
         begins = {queue: done[queue] if queue in done else self._first(queue) for queue in ends}
         waiting = sum(max(end - begins[queue], 0) for queue, end in ends.items())
         self._planned = begins
@@ -197,7 +197,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._last_batch_at = time.monotonic()
         self._planned = ends
         # A new queue without messages is no reason for a batch.
-        return nested({queue: end for queue, end in ends.items() if queue in done or end > begins[queue]})
+        ends = {queue: end for queue, end in ends.items() if queue in done or end > begins[queue]}
+        return start if ends == done else self._with_lasts(ends, done, lasts_of(start))
+
+    def _with_lasts(self, ends: Ends, done: Ends, lasts: Lasts) -> Offsets:
+        """The ends, and beside them of each queue the last message that is read up to there."""
+        stay = {queue: last for queue, last in lasts.items() if queue in ends and ends[queue] == done.get(queue)}
+        moved = {queue: end - 1 for queue, end in ends.items() if end > 0 and end != done.get(queue)}
+        return with_lasts(ends, {**stay, **self._here.heads(moved)})
 
     def _first(self, queue: MessageQueue) -> int:
         """Where a queue begins that no checkpoint has; asked once, so that what retention takes then is missed."""
@@ -211,7 +218,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         return (time.monotonic() - self._last_batch_at) * 1000 < self._options.max_trigger_delay_ms
 
-    def _following(self, done: Ends) -> Ends:
+    def _following(self, done: Ends, lasts: Lasts) -> Ends:
         """The ends of all queues, never before what is done but where a queue has become shorter."""
         try:
             ends = self._here.ends() if self._target is None else dict(self._target)
@@ -224,9 +231,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {**done, **(self._target or {})}  # nothing is new; what a target names, its tasks wait for
         self._away_since.pop("", None)
         lost = [] if self._has_begun else self._taken(done, ends)
+        anew = set()
+        for queue, was, now in self._made_anew(done, ends, lasts):
+            anew.add(queue)
+            ends[queue] = self._here.begin(queue)
+            then, since = written(was[0]), written(now.stored_ms)
+            lost.append(
+                f"{queue} was made anew: its message at offset {done[queue] - 1} was stored at {since}, and the one "
+                f"that was read there at {then}"
+            )
         for queue, offset in done.items():
             if not self._options.where.admits(queue):
                 ends[queue] = offset  # an earlier run of the query was not told to leave it out
+            elif not self._here.names(queue.topic):
+                lost.append(f"{queue} is in the checkpoint at offset {offset}, and the options do not name its topic")
+                ends[queue] = offset
             elif queue not in known:
                 if self._is_away(queue.broker):
                     ends.setdefault(queue, offset)
@@ -235,11 +254,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ends[queue] = offset
             elif queue not in ends:
                 ends[queue] = offset  # its broker does not answer now
-            elif ends[queue] < offset:
+            elif ends[queue] < offset and queue not in anew:
                 lost.append(f"{queue} ends at offset {ends[queue]}, and the checkpoint is at {offset}")
         self._lose(lost)
         self._has_begun = True
         return ends
+
+    def _made_anew(self, done: Ends, ends: Ends, lasts: Lasts) -> Iterator[tuple[MessageQueue, tuple[int, ...], Head]]:
+        """Queues that have another message now where the last one was read: they were deleted, and grew again.
+
+        All are looked at when a query starts, then those that have grown.
+        """
+        least = -1 if not self._has_begun else 0
+        places = {
+            queue: done[queue] - 1
+            for queue in lasts
+            if queue in ends and queue in done and ends[queue] - done[queue] > least
+        }
+        for queue, head in self._here.heads(places).items():
+            if tuple(head) != lasts[queue]:
+                yield queue, lasts[queue], head
 
     def _is_away(self, broker: str) -> bool:
         """Whether the broker of a queue that is in no route is waited for: one that restarts is not registered."""

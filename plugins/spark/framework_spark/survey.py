@@ -18,7 +18,7 @@ from framework.harmless import plain
 from framework.mistakes import NotInCluster
 from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
-from framework.reading import Columns, Reader
+from framework.reading import Columns, Head, Reader
 from framework_spark.mistakes import SparkMisused
 from framework_spark.offsets import flat
 from framework_spark.options import Bound, SourceOptions
@@ -57,28 +57,40 @@ class Survey:
         self._shown: set[MessageQueue] = set()
         """Queues whose brokers mqadmin asks for the group."""
 
-    def queues(self, *, fresh: bool = False) -> list[MessageQueue]:
-        """Every readable queue of the topics. ConfigurationError for a topic that was named and does not exist."""
+    def queues(self, *, fresh: bool = False, must_exist: bool = False) -> list[MessageQueue]:
+        """Every readable queue of the topics, as name servers know them now (`fresh`) or knew them a moment ago.
+
+        `must_exist`: ConfigurationError for a topic or queue that was named and is not there.
+        """
         now = time.monotonic()
-        if fresh or self._asked_at is None or now - self._asked_at >= REFRESH_SECONDS:
+        if fresh or must_exist or self._asked_at is None or now - self._asked_at >= REFRESH_SECONDS:
             everything = [queue for topic in self._topics() for queue in self._reader.queues(topic)]
             self._queues = [queue for queue in everything if self._options.where.admits(queue)]
             self._asked_at = now
-            found = {queue.topic for queue in everything}
-            # A group has a retry topic once something of it is to be tried again.
-            missing = [each for each in self._options.topics if each not in found and not each.startswith(RETRY_PREFIX)]
-            if missing and fresh:
-                servers = ", ".join(self._options.settings.name_servers)
-                raise NotInCluster(f"topic {missing[0]}: no name server of {servers} knows it; create it first")
-            if fresh:
+            if must_exist:
+                self._check_topics({queue.topic for queue in everything})
                 self._check_assigned(everything)
         return self._queues
+
+    def _check_topics(self, found: set[str]) -> None:
+        # A group has a retry topic once something of it is to be tried again.
+        missing = [each for each in self._options.topics if each not in found and not each.startswith(RETRY_PREFIX)]
+        for topic in missing:
+            reason = f"topic {topic}: no name server of {', '.join(self._options.settings.name_servers)} knows it"
+            if self._options.fail_on_data_loss or not found:
+                raise NotInCluster(f"{reason}; create it first")
+            warn(f"{reason}; going on without it, as failOnDataLoss=false says")
 
     def _check_assigned(self, everything: list[MessageQueue]) -> None:
         known = {(queue.topic, broker, queue.number) for queue in everything for broker in (queue.broker, "")}
         for topic, broker, number in sorted(self._options.where.assigned - known):
             place = f"{topic}@{broker}:{number}" if broker else f"queue {number} of {topic}"
             raise NotInCluster(f"option assign: {place} is none of the queues that name servers know now")
+
+    def names(self, topic: str) -> bool:
+        """Whether the options say that the topic is read."""
+        pattern = self._options.topic_pattern
+        return re.fullmatch(pattern, topic) is not None if pattern else topic in self._options.topics
 
     def _topics(self) -> list[str]:
         if not self._options.topic_pattern:
@@ -128,6 +140,9 @@ class Survey:
     def begin(self, queue: MessageQueue) -> int:
         return self._reader.min_offset(queue)
 
+    def heads(self, places: Mapping[MessageQueue, int]) -> dict[MessageQueue, Head]:
+        return self._reader.heads(places)
+
     def first(self, queue: MessageQueue) -> int:
         """Where a queue begins that a query has not seen before: its first offset, or the time that was asked for."""
         bound = self._options.starting
@@ -136,7 +151,7 @@ class Survey:
 
     def bounds(self) -> tuple[Ends, Ends]:
         """What a batch reads: where each queue's range begins, and where it ends."""
-        queues = self.queues(fresh=True)
+        queues = self.queues(must_exist=True)
         begins = self.at("startingOffsets", self._options.starting, queues)
         ends = self.at("endingOffsets", self._options.ending, queues)
         for queue, begin in begins.items():
@@ -194,7 +209,7 @@ class Survey:
             stored_ms = self._stored_ms(queue, offset) if offset < self._reader.max_offset(queue) else None
             if stored_ms is None or stored_ms < when_ms:
                 raise SparkMisused(
-                    f"{queue}: no message was stored at or after {_written(when_ms)}; "
+                    f"{queue}: no message was stored at or after {written(when_ms)}; "
                     "startingOffsetsByTimestampStrategy=latest begins at its end"
                 )
         return offset
@@ -249,7 +264,7 @@ class Survey:
         self._reader.close()
 
 
-def _written(when_ms: int) -> str:
+def written(when_ms: int) -> str:
     return f"{datetime.fromtimestamp(when_ms / 1000, UTC):%Y-%m-%dT%H:%M:%S}Z"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -12,11 +13,18 @@ import pytest
 from framework_spark.datasource import RocketMQ
 from framework_spark.schema import SCHEMA
 from framework_spark.source import StreamReader
+from framework_spark.survey import DataLost
+from pyspark.errors import StreamingQueryException
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
+from framework.mistakes import NotInCluster
 from framework.model.queue import MessageQueue
-from framework.reading import Reader
+from framework.reading import Reader, ReaderSettings
+from framework.reading.reach import Reach
+from framework.wire.bodies.route import MASTER
+from framework.wire.fields import command_for
+from framework.wire.requests.admin import DeleteTopicRequest
 from tests.patience import wait_until
 from tests.reading.threads import ThreadBox, texts
 
@@ -104,9 +112,101 @@ def test_what_retention_takes_of_a_new_topic_before_it_is_read_is_a_loss(
         [list(reader.read(piece)) for piece in reader.partitions(done, end)]
 
 
+def delete(box: ThreadBox, topic: str) -> None:
+    """On each of its brokers, as `mqadmin deleteTopic` does."""
+    reach = Reach(ReaderSettings((box.address,)))
+    route = reach.route(topic)
+    assert route is not None
+    for replicas in route.addresses.values():
+        assert 0 == reach.request(replicas[MASTER], command_for(DeleteTopicRequest(topic=topic))).code
+    reach.close()
+
+
+def test_a_topic_that_is_gone_is_a_loss_or_a_warning(
+    box: ThreadBox, topic: str, stream: Streams, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also where it was named, and where it was the only one; what else was named goes on."""
+    first, second = f"{topic}-a", f"{topic}-b"
+    fill(box, first)
+    fill(box, second)
+    both, one = stream(topic=f"{first},{second}"), stream(topic=second)
+    done = [reader.latestOffset(reader.initialOffset(), ALL) for reader in (both, one)]
+    delete(box, second)
+    fill(box, first, start=20)
+
+    for given, start in zip((f"{first},{second}", second), done, strict=True):
+        for is_available_now in (False, True):
+            strict, lenient = stream(topic=given), stream(topic=given, failOnDataLoss="false")
+            if is_available_now:
+                strict.prepareForTriggerAvailableNow()
+                lenient.prepareForTriggerAvailableNow()
+            with pytest.raises(
+                DataLost, match=f"{second}@broker-a:0 is in the checkpoint at offset 20 and in no route"
+            ):
+                strict.latestOffset(start, ALL)
+            assert ([list(range(20, 40))] if first in given else []) == batches(lenient, start, ALL)
+            assert f"{second}@broker-a:0 is in the checkpoint" in capfd.readouterr().err
+    fresh = stream(topic=f"{first},{second}", failOnDataLoss="false")
+    assert [first] == list(fresh.initialOffset())
+    with pytest.raises(NotInCluster, match="create it first"):
+        stream(topic=second, failOnDataLoss="false").initialOffset()
+
+
+def test_a_topic_that_the_options_name_no_more_is_said_to_be_that(box: ThreadBox, topic: str, stream: Streams) -> None:
+    first, second = f"{topic}-a", f"{topic}-b"
+    fill(box, first)
+    fill(box, second)
+    reader = stream(topic=f"{first},{second}")
+    done = reader.latestOffset(reader.initialOffset(), ALL)
+
+    for options in ({"topic": first}, {"topicPattern": f"{topic}-a"}):
+        with pytest.raises(
+            DataLost, match=f"{second}@broker-a:0 is in the checkpoint .* options do not name its topic"
+        ):
+            stream(**options).latestOffset(done, ALL)
+        assert done == stream(**options, failOnDataLoss="false").latestOffset(done, ALL)
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_a_topic_that_was_made_anew_and_is_longer_is_a_loss(
+    box: ThreadBox, topic: str, stream: Streams, is_running: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By its offsets alone nothing is wrong: they are there, and twenty messages would never be read."""
+    fill(box, topic)
+    strict, lenient = stream(topic=topic), stream(topic=topic, failOnDataLoss="false")
+    done = strict.latestOffset(strict.initialOffset(), ALL)
+    assert done == lenient.latestOffset(done, ALL) == json.loads(json.dumps(done))
+    delete(box, topic)
+    fill(box, topic, 30)
+    if not is_running:
+        strict, lenient = stream(topic=topic), stream(topic=topic, failOnDataLoss="false")
+
+    with pytest.raises(DataLost, match=f"{topic}@broker-a:0 was made anew: its message at offset 19 was stored at 20"):
+        strict.latestOffset(done, ALL)
+    assert list(range(30)) == list(chain(*batches(lenient, done, ReadMaxRows(12))))
+    assert "was made anew" in capfd.readouterr().err
+
+
+def test_a_topic_that_stays_is_not_taken_for_another(box: ThreadBox, topic: str, stream: Streams) -> None:
+    """Also where the message is gone by which it is known, or a checkpoint has none."""
+    queue = fill(box, topic)
+    reader = stream(topic=topic)
+    done = reader.latestOffset(reader.initialOffset(), ALL)
+    fill(box, topic, start=20)
+    old = {name: brokers for name, brokers in done.items() if name == topic}
+
+    assert list(range(20, 40)) == list(chain(*batches(stream(topic=topic), done, ReadMaxRows(7))))
+    assert list(range(20, 40)) == list(chain(*batches(stream(topic=topic), old, ALL)))
+    assert old == stream(topic=topic, startingOffsets=json.dumps(done)).initialOffset()
+    box.keep_from(queue, 20)
+    assert list(range(20, 40)) == list(chain(*batches(stream(topic=topic), done, ALL)))
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.xdist_group("spark")
-def test_a_real_query_reads_a_topic_that_comes_later(spark: Any, box: ThreadBox, topic: str, tmp_path: Path) -> None:
+def test_a_real_query_reads_a_topic_that_comes_later_until_it_is_made_anew(
+    spark: Any, box: ThreadBox, topic: str, tmp_path: Path
+) -> None:
     fill(box, f"{topic}-a")
     table, options = tmp_path / "table", {"nameServers": box.address, "topicPattern": f"{topic}-.*"}
 
@@ -126,3 +226,7 @@ def test_a_real_query_reads_a_topic_that_comes_later(spark: Any, box: ThreadBox,
     assert first == run()
     box.keep_from(fill(box, f"{topic}-b"), 15)
     assert first + [(f"{topic}-b", offset) for offset in range(15, 20)] == run()
+    delete(box, f"{topic}-b")
+    fill(box, f"{topic}-b", 40)
+    with pytest.raises(StreamingQueryException, match="-b@broker-a:0 was made anew"):
+        run()

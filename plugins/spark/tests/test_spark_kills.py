@@ -120,6 +120,7 @@ def at_checkpoint(checkpoint: Path) -> Offsets:
     return {
         MessageQueue(topic, broker, int(number)): offset
         for topic, brokers in json.loads(line).items()
+        if not topic.startswith("(")
         for broker, queues in brokers.items()
         for number, offset in queues.items()
     }
