@@ -33,7 +33,7 @@ from framework.wire.requests.pull import (
 BATCH_BYTES = 4 * 1024 * 1024  # asked for; a stock broker answers with at most 256 KiB
 _NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 TOPIC_GONE = "the topic is not on its broker any more"
-_BUSY = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
+BUSY = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Pulls:
             except Refused as error:
                 if error.code == ResponseCode.TOPIC_NOT_EXIST:
                     raise OffsetsGone(self._queue, offset, end, TOPIC_GONE) from error
-                if error.code not in _BUSY and self._asked == MASTER:
+                if error.code not in BUSY and self._asked == MASTER:
                     raise
                 last = error
                 self._replica = MASTER

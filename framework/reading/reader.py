@@ -29,7 +29,7 @@ from framework.reading.counts import Counts
 from framework.reading.heads import Head, head_at
 from framework.reading.link import Link
 from framework.reading.offsets_gone import OffsetsGone
-from framework.reading.pulls import EVERYTHING, TOPIC_GONE, Filter, Pulled, Pulls
+from framework.reading.pulls import BUSY, EVERYTHING, TOPIC_GONE, Filter, Pulled, Pulls
 from framework.reading.reach import Reach
 from framework.reading.settings import ReaderSettings
 from framework.wire import exchanges, stored
@@ -168,13 +168,17 @@ class Reader:
 
     def _ask(self, queue: MessageQueue, exchange: Exchange[T]) -> T:
         """Ask the queue's master; again by a fresh route where it does not answer."""
-        last: BrokerUnreachable | None = None
+        last: BrokerUnreachable | Refused | None = None
         attempt = 0
         for attempt in self._reach.attempts():
             try:
                 address = self._reach.address(queue.topic, queue.broker, fresh=attempt > 0)
                 return exchange.result(self._reach.request(address, exchange.request()), queue.broker)
             except BrokerUnreachable as error:
+                last = error
+            except Refused as error:
+                if error.code not in BUSY:
+                    raise
                 last = error
             if attempt >= self.settings.retries and self._reach.lacks(queue.topic, queue.broker):
                 raise BrokerUnreachable(f"{queue}: broker {queue.broker} answers, and {TOPIC_GONE}") from last

@@ -17,6 +17,7 @@ from typing import Any
 from framework_spark.mistakes import SparkMisused
 from framework_spark.offsets import flat, nested
 from framework_spark.options import source_options
+from framework_spark.outages import Outages
 from framework_spark.queue_texts import Offsets
 from framework_spark.survey import Survey
 
@@ -75,7 +76,7 @@ def planned(given: Mapping[str, str], folder: Path, piece_rows: int) -> Plan:
     options = source_options(given, streaming=False)
     survey = Survey(options)
     try:
-        begins, ends = survey.bounds()
+        begins, ends = Outages(options.broker_wait_ms).outlast(survey.bounds)
     finally:
         survey.close()
     ends = {queue: max(end, begins[queue]) for queue, end in ends.items()}

@@ -8,7 +8,7 @@ _INSTEAD = {
     "groupIdPrefix": "write group",
     "includeHeaders": "leave it out: the column properties has what headers are there",
     "kafkaConsumer.pollTimeoutMs": "write requestTimeout, for one request, and brokerWait, for all of them",
-    "fetchOffset.numRetries": "write brokerWait",
+    "fetchOffset.numRetries": "write fetchRetries, and brokerWait for how long a broker may be away",
     "fetchOffset.retryIntervalMs": "write brokerWait",
     "kafka.bootstrap.servers": "write nameServers, with the addresses of RocketMQ's name servers",
     "kafka.group.id": "write group",

@@ -16,6 +16,7 @@ import json
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -309,7 +310,8 @@ class ManagedQuery:
             self._is_handling = True
         try:
             failed = self._batches.failed(frame, self._session)
-            dead = settle(failed, self._taking, self._options.settings)
+            patient = replace(self._options.settings, patience_ms=self._options.broker_wait_ms)
+            dead = settle(failed, self._taking, patient)
             self._retried += len(failed) - dead
             self._dead_lettered += dead
             self._last_batch = number

@@ -30,17 +30,19 @@ from framework_spark.queue_texts import (
 )
 
 CONNECTION = ("nameServers", "credentials", "tls", "tlsCaFile", "tlsCertFile", "tlsKeyFile", "group", "requestTimeout")
+PATIENT = (*CONNECTION, "brokerWait")
+"""Of what waits for a broker that is away."""
 SOURCE = (
-    *CONNECTION, "topic", "topicPattern", "assign", "startingOffsets", "startingTimestamp",
+    *PATIENT, "topic", "topicPattern", "assign", "startingOffsets", "startingTimestamp",
     "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions",
     "maxRecordsPerPartition", "tags", "sql", "includeBody", "where", "properties", "propertyColumns", "pushdown",
-    "brokerWait", "damaged",
+    "fetchRetries", "damaged",
 )  # fmt: skip
 BATCH = (*SOURCE, "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 STREAM = (*SOURCE, "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
-OF_LOTS = ("recordTopic", "unconfirmedWait", "brokerWait", "txnAppId", "txnVersion")
+OF_LOTS = ("recordTopic", "unconfirmedWait", "txnAppId", "txnVersion")
 """What means something for a transactional sink alone."""
-SINK = (*CONNECTION, "topic", "batchSize", "transactional", *OF_LOTS)
+SINK = (*PATIENT, "topic", "batchSize", "transactional", *OF_LOTS)
 _EVERYWHERE = frozenset({*BATCH, *STREAM, *SINK})
 CHECKPOINT = "checkpointlocation"
 _SPARKS_OWN = frozenset({CHECKPOINT, "queryname"})  # of writeStream; Spark hands them on
@@ -135,6 +137,7 @@ class SinkOptions:
     group: str
     topic: str
     batch_size: int
+    broker_wait_ms: int
     lots: LotOptions | None = None
     """Of a transactional one."""
 
@@ -158,9 +161,10 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         raise SparkMisused(f"option pushdown=true: {NO_PUSHDOWN}")
     where = replace(_where(options, streaming=streaming), assigned=assigned)
     delay = options.read("maxTriggerDelay", to_ms, "a duration such as 15m")
-    broker_wait = options.read("brokerWait", to_ms, "a duration such as 2m, or 0s")
+    retries = options.read("fetchRetries", _natural, "a whole number from 0 on")
+    settings = _settings(options, "framework_spark")
     return SourceOptions(
-        settings=_settings(options, "framework_spark"),
+        settings=settings if retries is None else replace(settings, retries=retries),
         topics=topics,
         topic_pattern=pattern,
         group=options.text("group"),
@@ -178,7 +182,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         include_body=options.flag("includeBody", default=True),
         where=where,
         columns=_columns(options),
-        broker_wait_ms=BROKER_WAIT_MS if broker_wait is None else broker_wait,
+        broker_wait_ms=_broker_wait_ms(options),
     )
 
 
@@ -199,7 +203,14 @@ def sink_options(given: Mapping[str, str], *, streaming: bool = True) -> SinkOpt
     elif useless := [name for name in OF_LOTS if options.text(name)]:
         raise SparkMisused(f"option {useless[0]}: it means nothing without transactional=true; leave it out")
     settings = _settings(options, "framework_spark_sink" if lots is None else "framework_spark_transactions")
-    return SinkOptions(settings, settings.group, topic, options.count("batchSize") or 256, lots)
+    return SinkOptions(
+        settings, settings.group, topic, options.count("batchSize") or 256, _broker_wait_ms(options), lots
+    )
+
+
+def _broker_wait_ms(options: _Given) -> int:
+    found: int | None = options.read("brokerWait", to_ms, "a duration such as 2m, or 0s")
+    return BROKER_WAIT_MS if found is None else found
 
 
 def _lots(options: _Given, *, streaming: bool) -> LotOptions:
@@ -219,11 +230,9 @@ def _lots(options: _Given, *, streaming: bool) -> LotOptions:
             "a second attempt is known, and recordTopic, a topic on one broker"
         )
     unconfirmed = options.read("unconfirmedWait", to_ms, "a duration such as 5s")
-    patience = options.read("brokerWait", to_ms, "a duration such as 2m, or 0s")
     return LotOptions(
-        records, UNCONFIRMED_MS if unconfirmed is None else unconfirmed,
-        BROKER_WAIT_MS if patience is None else patience, name, lot or 0,
-    )  # fmt: skip
+        records, UNCONFIRMED_MS if unconfirmed is None else unconfirmed, _broker_wait_ms(options), name, lot or 0
+    )
 
 
 def _natural(text: str) -> int:

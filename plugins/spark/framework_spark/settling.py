@@ -113,7 +113,11 @@ def _strangers(found: Collection[Address], frame: Any) -> set[Address]:
 
 
 def settle(rows: Sequence[Row], taking: Taking, settings: ReaderSettings) -> int:
-    """Make a durable copy of each; answers how many are dead letters. Raises where a broker makes none."""
+    """Make a durable copy of each; answers how many are dead letters. Raises where a broker makes none.
+
+    It waits for a broker that is away as long as the settings say: a batch that ran again would have its rows copied
+    twice.
+    """
     dead = 0
     if not rows:
         return dead

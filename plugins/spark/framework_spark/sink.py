@@ -9,9 +9,11 @@ sharding key, one queue) each; a batch that fails is sent by another broker.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import count
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -23,12 +25,16 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from framework import Message, Producer
-from framework.errors import BrokerUnreachable, nearest
+from framework.errors import BrokerUnreachable, FrameworkError, Refused, nearest
 from framework.model.queue import MessageQueue
+from framework.reading import Reader
 from framework_spark import lots
 from framework_spark.mistakes import SparkMisused
 from framework_spark.options import SinkOptions
 from framework_spark.outgoing import Row, connection_of, quiet_logs, row_of
+from framework_spark.survey import warn
+
+T = TypeVar("T")
 
 TYPES = {
     "body": ("binary", "string"),
@@ -40,8 +46,9 @@ TYPES = {
     "properties": ("map<string,string>",),
 }
 BATCH_BYTES = 1024 * 1024  # a quarter of what brokers take, so that properties never tip it over
-SAME_QUEUE_ATTEMPTS = 3  # a sharded message has one queue, so that there is no other broker to go to
-PAUSE_SECONDS = 0.5
+SAME_QUEUE_ATTEMPTS = 3  # at least: a sharded message has one queue, so that there is no other broker to go to
+PAUSE_SECONDS, PAUSE_MAX_SECONDS = 0.5, 2.0
+_BUSY, _NO_TOPIC = (2, 14), 17  # RocketMQ's SYSTEM_BUSY, SERVICE_NOT_AVAILABLE, TOPIC_NOT_EXIST
 
 
 @dataclass
@@ -84,7 +91,7 @@ def send_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch], prefix: s
 async def _send(options: SinkOptions, batches: Iterator[pa.RecordBatch], prefix: str) -> int:
     count = 0
     async with Producer(group=options.group, **connection_of(options)) as producer:
-        outbox = _Outbox(producer, options.batch_size)
+        outbox = _Outbox(producer, options)
         for batch in batches:
             for values in batch.to_pylist():
                 await outbox.put(row_of(values, options, f"{prefix}/{count}"))
@@ -96,19 +103,21 @@ async def _send(options: SinkOptions, batches: Iterator[pa.RecordBatch], prefix:
 class _Outbox:
     """Rows that wait for their batch, by topic and queue."""
 
-    def __init__(self, producer: Producer, size: int) -> None:
-        self._producer, self._size = producer, size
+    def __init__(self, producer: Producer, options: SinkOptions) -> None:
+        self._producer, self._size, self._options = producer, options.batch_size, options
         self._waiting: dict[tuple[str, MessageQueue | None], list[Message]] = {}
         self._bytes: dict[tuple[str, MessageQueue | None], int] = {}
 
     async def put(self, row: Row) -> None:
         message = row.message
         key = message.order_key
-        queue = None if key is None else await self._producer.queue_of(message.topic, key)
+        queue = None
+        if key is not None:
+            queue = await self._attempt(lambda: self._producer.queue_of(message.topic, key))
         place = (message.topic, queue)
         if row.delay_level:  # brokers take no delay in a batch
             await self._flush(place)  # what is before it stays before it
-            await self._attempt(queue, lambda: self._producer.send(message, delay_level=row.delay_level, queue=queue))
+            await self._attempt(lambda: self._producer.send(message, delay_level=row.delay_level, queue=queue), queue)
             return
         size = len(message.body) + sum(len(key) + len(value) for key, value in message.properties.items()) + 100
         if self._bytes.get(place, 0) + size > BATCH_BYTES:
@@ -129,20 +138,40 @@ class _Outbox:
         if not messages:
             return
         if len(messages) == 1:  # alone it may be larger than a batch, and is compressed
-            await self._attempt(queue, lambda: self._producer.send(messages[0], queue=queue))
+            await self._attempt(lambda: self._producer.send(messages[0], queue=queue), queue)
         else:
-            await self._attempt(queue, lambda: self._producer.send_batch(messages, queue=queue))
+            await self._attempt(lambda: self._producer.send_batch(messages, queue=queue), queue)
 
-    async def _attempt(self, queue: MessageQueue | None, send: Any) -> None:
-        for attempt in range(1, SAME_QUEUE_ATTEMPTS + 1):
+    async def _attempt(self, send: Callable[[], Awaitable[T]], queue: MessageQueue | None = None) -> T:
+        """Again while brokers are away, as long as `brokerWait` says."""
+        wait_s, pause = self._options.broker_wait_ms / 1000, PAUSE_SECONDS
+        until = time.monotonic() + wait_s
+        least = 1 if queue is None else SAME_QUEUE_ATTEMPTS  # without a queue, the producer has tried others
+        for attempt in count(1):
             try:
-                await send()
-            except BrokerUnreachable:
-                if queue is None or attempt == SAME_QUEUE_ATTEMPTS:  # without a queue, the producer has tried others
+                return await send()
+            except (BrokerUnreachable, Refused) as error:
+                if not self._is_away(error) or (attempt >= least and time.monotonic() >= until):
                     raise
-                await asyncio.sleep(PAUSE_SECONDS * attempt)
-            else:
-                return
+                if attempt == 1 and wait_s:
+                    warn(f"{error}; waiting for {wait_s:g} s, as brokerWait says")
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, PAUSE_MAX_SECONDS)
+        raise AssertionError("count has no end")
+
+    def _is_away(self, error: BrokerUnreachable | Refused) -> bool:
+        """And not a topic that is gone, or a sink that is not allowed to: name servers forget both the topic and its
+        broker while that restarts.
+        """
+        if isinstance(error, BrokerUnreachable) or error.code in _BUSY:
+            return True
+        if error.code != _NO_TOPIC:
+            return False
+        try:
+            with Reader(self._options.settings) as reader:
+                return not reader.brokers()
+        except FrameworkError:
+            return True
 
 
 class _Write:

@@ -36,6 +36,7 @@ from framework_spark.damage import DAMAGED_REMEDY, Damage
 from framework_spark.kept import lent
 from framework_spark.offsets import Lasts, Range, flat, lasts_of, limited, nested, split, with_lasts
 from framework_spark.options import SourceOptions
+from framework_spark.outages import EVERYONE, Outages
 from framework_spark.packed import Packed
 from framework_spark.queue_texts import Offsets
 from framework_spark.reports import said
@@ -124,13 +125,16 @@ class BatchReader(DataSourceReader):
         self._options, self._schema, self._totals = options, schema, totals
 
     def partitions(self) -> list[InputPartition]:
-        survey = Survey(self._options, is_patient=True)
-        try:
+        survey = Survey(self._options)
+
+        def ranges() -> list[Range]:
             begins, ends = survey.bounds()
-            ranges = [Range(queue, *survey.within(queue, begin, ends[queue])) for queue, begin in begins.items()]
+            return [Range(queue, *survey.within(queue, begin, ends[queue])) for queue, begin in begins.items()]
+
+        try:
+            return _pieces(self._options, Outages(self._options.broker_wait_ms).outlast(ranges))
         finally:
             survey.close()
-        return _pieces(self._options, ranges)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_piece(self._options, self._schema, partition, self._totals)
@@ -150,8 +154,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where queues begin that came while the query ran."""
         self._mirrored: Ends | None = None
         self._warned: set[str] = set()
-        self._away_since: dict[str, float] = {}
-        """Broker (or "", for all of them) that is waited for -> since when."""
+        self._outages = Outages(options.broker_wait_ms)
+        self._gone: set[MessageQueue] = set()
+        """Queues that are in no route, which was said."""
         self._has_begun = False
         self._last_batch_at = time.monotonic()
 
@@ -167,12 +172,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Offsets
 
     def initialOffset(self) -> Offsets:  # noqa: N802  # Spark's names, here and below
-        queues = self._here.queues(must_exist=True)
-        return nested(self._here.at("startingOffsets", self._options.starting, queues))
+        def begins() -> Ends:
+            queues = self._here.queues(must_exist=True)
+            return self._here.at("startingOffsets", self._options.starting, queues)
+
+        return nested(self._outages.outlast(begins))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._here.queues(fresh=True)
-        self._target = self._here.ends()
+        self._target = self._outages.outlast(lambda: self._everything({}))
+
+    def _everything(self, done: Ends) -> Ends:
+        """The ends of all queues, those that are done among them; BrokerUnreachable where one's broker is away."""
+        known = set(self._here.queues(fresh=True))
+        ends = self._here.ends()
+        for queue in done.keys() - ends.keys():
+            if self._is_wanted(queue) and (queue in known or not self._here.is_registered(queue.broker)):
+                raise BrokerUnreachable(f"{queue}: broker {queue.broker} is away")
+        return ends
+
+    def _is_wanted(self, queue: MessageQueue) -> bool:
+        return self._options.where.admits(queue) and self._here.names(queue.topic)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         if self._options.max_offsets_per_trigger is not None:
@@ -185,6 +204,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Up to where the next batch reads; `start` where there is none yet. What is before `start` is done."""
         done = flat(start)
         self._mirror(done, is_start=self._mirrored is None)
+        if self._target is not None and not self._has_begun and done.keys() - self._target.keys():
+            # A broker was away when the target was set. Offsets that stay where they are would look like success.
+            self._target = self._outages.outlast(lambda: self._everything(done))
         ends = self._following(done, lasts_of(start))
         begins = {queue: done[queue] if queue in done else self._first(queue) for queue in ends}
         waiting = sum(max(end - begins[queue], 0) for queue, end in ends.items())
@@ -222,14 +244,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The ends of all queues, never before what is done but where a queue has become shorter."""
         try:
             ends = self._here.ends() if self._target is None else dict(self._target)
-            known = set(self._here.queues())
+            known, away = self._known(done)
             for queue in ends.keys() - done.keys():
                 self._first(queue)
         except BrokerUnreachable as error:
-            if not self._waits_for("", str(error)):
+            if not self._outages.waits_for(EVERYONE, str(error)):
                 raise
             return {**done, **(self._target or {})}  # nothing is new; what a target names, its tasks wait for
-        self._away_since.pop("", None)
+        self._outages.is_over()
         lost = [] if self._has_begun else self._taken(done, ends)
         anew = set()
         for queue, was, now in self._made_anew(done, ends, lasts):
@@ -246,10 +268,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             elif not self._here.names(queue.topic):
                 lost.append(f"{queue} is in the checkpoint at offset {offset}, and the options do not name its topic")
                 ends[queue] = offset
+            elif queue not in known and queue.broker in away:
+                ends.setdefault(queue, offset)
             elif queue not in known:
-                if self._is_away(queue.broker):
-                    ends.setdefault(queue, offset)
-                    continue
                 lost.append(f"{queue} is in the checkpoint at offset {offset} and in no route any more")
                 ends[queue] = offset
             elif queue not in ends:
@@ -257,8 +278,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             elif ends[queue] < offset and queue not in anew:
                 lost.append(f"{queue} ends at offset {ends[queue]}, and the checkpoint is at {offset}")
         self._lose(lost)
+        self._gone = {queue for queue in done.keys() - known if queue.broker not in away}
         self._has_begun = True
         return ends
+
+    def _known(self, done: Ends) -> tuple[set[MessageQueue], set[str]]:
+        """The queues that are in a route, and the brokers that are waited for since others are in none."""
+        known = set(self._here.queues())
+        absent = {queue.broker for queue in done.keys() - known - self._gone if self._is_wanted(queue)}
+        away = {broker for broker in absent if self._is_away(broker)}
+        if absent - away:
+            # Brokers come back with their topics: what was known of those a moment ago says nothing any more.
+            known = set(self._here.queues(fresh=True))
+        return known, away
 
     def _made_anew(self, done: Ends, ends: Ends, lasts: Lasts) -> Iterator[tuple[MessageQueue, tuple[int, ...], Head]]:
         """Queues that have another message now where the last one was read: they were deleted, and grew again.
@@ -278,15 +310,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _is_away(self, broker: str) -> bool:
         """Whether the broker of a queue that is in no route is waited for: one that restarts is not registered."""
         if self._here.is_registered(broker):
-            self._away_since.pop(broker, None)
+            self._outages.is_over(broker)
             return False
-        return self._waits_for(broker, f"broker {broker} is not registered at the name servers")
-
-    def _waits_for(self, broker: str, reason: str) -> bool:
-        now, wait_ms = time.monotonic(), self._options.broker_wait_ms
-        if broker not in self._away_since and wait_ms:
-            warn(f"{reason}; waiting for {wait_ms / 1000:g} s, as brokerWait says")
-        return (now - self._away_since.setdefault(broker, now)) * 1000 < wait_ms
+        return self._outages.waits_for(broker, f"broker {broker} is not registered at the name servers")
 
     def _taken(self, done: Ends, ends: Ends) -> list[str]:
         """What retention took since the run before; asked once, so that all queues are named and not the first."""

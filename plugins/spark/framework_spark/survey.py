@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from framework.errors import BrokerUnreachable, FrameworkError
@@ -43,11 +43,9 @@ class DataLost(FrameworkError):
 class Survey:
     """Made in whichever process Spark asks; `close` leaves nothing open."""
 
-    def __init__(self, options: SourceOptions, *, is_patient: bool = False) -> None:
-        """`is_patient`: requests wait for a broker that is away; else who asks decides what that means."""
+    def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        patience_ms = options.broker_wait_ms if is_patient else 0
-        self._reader = Reader(replace(options.settings, patience_ms=patience_ms))
+        self._reader = Reader(options.settings)
         self._queues: list[MessageQueue] = []
         self._asked_at: float | None = None
         self._silent: dict[str, float] = {}
@@ -75,6 +73,8 @@ class Survey:
     def _check_topics(self, found: set[str]) -> None:
         # A group has a retry topic once something of it is to be tried again.
         missing = [each for each in self._options.topics if each not in found and not each.startswith(RETRY_PREFIX)]
+        if missing and not found and not self._reader.brokers():
+            raise BrokerUnreachable(f"topic {missing[0]}: no broker is registered at the name servers")
         for topic in missing:
             reason = f"topic {topic}: no name server of {', '.join(self._options.settings.name_servers)} knows it"
             if self._options.fail_on_data_loss or not found:
@@ -107,7 +107,8 @@ class Survey:
     def recent_ends(self) -> Ends:
         """The same, as they were asked for a moment ago where they were: Spark asks twice a trigger."""
         if self._ends_at is None or time.monotonic() - self._ends_at >= RECENT_SECONDS:
-            return self.ends()
+            with suppress(FrameworkError):  # a report is no reason to fail; what has to be known is asked for again
+                return self.ends()
         return dict(self._ends)
 
     def away(self) -> dict[str, int]:
@@ -119,7 +120,8 @@ class Survey:
 
         `behind` is how many wait, and the offset of the first. A queue that does not say it is left out.
         """
-        most = sorted(behind, key=lambda queue: -behind[queue][0])[:AGES_MAX]
+        there = [queue for queue in behind if queue.broker not in self._silent]  # a report does not wait for others
+        most = sorted(there, key=lambda queue: -behind[queue][0])[:AGES_MAX]
         found = {}
         for queue in most:
             try:
@@ -236,12 +238,12 @@ class Survey:
                 found[queue] = self._reader.max_offset(queue)
             except BrokerUnreachable as error:
                 silent[queue.broker] = error
+        now = time.monotonic()
+        before, self._silent = self._silent, {broker: self._silent.get(broker, now) for broker in silent}
         if silent and not found:
             raise next(iter(silent.values()))
-        for broker in sorted(silent.keys() - self._silent.keys()):
+        for broker in sorted(silent.keys() - before.keys()):
             warn(f"{silent[broker]}; its queues wait until it is back")
-        now = time.monotonic()
-        self._silent = {broker: self._silent.get(broker, now) for broker in silent}
         return found
 
     def mirror(self, group: str, offsets: Mapping[MessageQueue, int]) -> Ends:

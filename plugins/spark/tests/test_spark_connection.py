@@ -80,8 +80,8 @@ def test_tls_is_verified_on_both_sides(tmp_path: Path) -> None:
         assert 5 == sent(**trusting, **own)
         assert ALL == read(**trusting, **own)
         with pytest.raises(BrokerUnreachable):
-            read(**trusting)
+            read(**trusting, brokerWait="0s")
         with pytest.raises(BrokerUnreachable, match="certificate refused"):
-            read(nameServers=box.address, tls="true", **own)
+            read(nameServers=box.address, tls="true", brokerWait="0s", **own)
         with pytest.raises(BrokerUnreachable):
-            read(nameServers=box.address)
+            read(nameServers=box.address, brokerWait="0s")

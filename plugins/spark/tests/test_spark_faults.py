@@ -35,7 +35,7 @@ from tests.reading.threads import ThreadBox, texts
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.xdist_group("spark")]
 
-HASTY = {"brokerWait": "0s"}
+HASTY = {"brokerWait": "0s", "fetchRetries": "0"}
 AWAY = RemotingCommand(ResponseCode.GO_AWAY)
 ROWS = pa.table({"topic": ["t"] * 2, "broker": ["broker-a"] * 2, "queueId": [0, 0], "offset": [0, 1]})
 

@@ -15,7 +15,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
-from framework.errors import BrokerUnreachable, ConfigurationError
+from framework.errors import BrokerUnreachable, ConfigurationError, Refused
 from framework.reading import Reader, decode_properties
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
@@ -148,7 +148,47 @@ def test_a_broker_that_is_gone_fails_the_task_with_one_error(topic: str) -> None
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens
         with pytest.raises(BrokerUnreachable, match="no name server answers"):
-            send(f"127.0.0.1:{taken.getsockname()[1]}", [{"body": "x"}], topic=topic)
+            send(f"127.0.0.1:{taken.getsockname()[1]}", [{"body": "x"}], topic=topic, brokerWait="0s")
+
+
+def test_a_task_waits_for_its_only_broker_and_says_so_once(
+    box: ThreadBox, reader: Reader, topic: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Name servers forget a broker that restarts, and its topics, and it is busy when it is back."""
+    monkeypatch.setattr("framework_spark.sink.PAUSE_SECONDS", 0.0)
+    box.send(topic, texts(topic, 1), queue=0)
+    no_topic = RemotingCommand(ResponseCode.TOPIC_NOT_EXIST, remark="no topic of this name")
+    nobody = RemotingCommand(0, body=b'{"brokerAddrTable":{},"clusterAddrTable":{}}')
+    busy = RemotingCommand(ResponseCode.SYSTEM_BUSY)
+    answers = (
+        (RequestCode.GET_ROUTEINFO_BY_TOPIC, no_topic, 6),
+        (RequestCode.GET_BROKER_CLUSTER_INFO, nobody, 3),
+        (RequestCode.SEND_BATCH_MESSAGE, busy, 12),
+    )
+    given = [Interceptor(code=code, answer=answer, times=times) for code, answer, times in answers]
+    for each in given:
+        box.broker.intercept(each)
+
+    assert 2 == send(box.address, [{"body": "a"}, {"body": "b"}], topic=topic)
+
+    assert all(each.is_spent for each in given)
+    assert 1 == capfd.readouterr().err.count("waiting for 120 s, as brokerWait says")
+    assert {b"a", b"b"} == {
+        body
+        for queue in reader.queues(topic)
+        for columns in reader.read(queue, 0, reader.max_offset(queue))
+        for body in columns.bodies
+    } - {b"m0"}
+
+
+def test_a_topic_that_is_gone_is_not_waited_for(box: ThreadBox, topic: str) -> None:
+    no_topic = RemotingCommand(ResponseCode.TOPIC_NOT_EXIST, remark="no topic of this name")
+    undo = box.broker.intercept(Interceptor(code=RequestCode.GET_ROUTEINFO_BY_TOPIC, answer=no_topic, times=None))
+    try:
+        with pytest.raises(Refused, match="create it first"):
+            send(box.address, [{"body": "a"}], topic=topic)
+    finally:
+        undo()
 
 
 @pytest.mark.parametrize(

@@ -359,7 +359,8 @@ def test_a_mirror_that_fails_is_no_reason_to_stop(
 
 
 def test_a_name_server_that_cannot_be_reached_is_one_error() -> None:
-    reader = RocketMQ(CaseInsensitiveDict({"nameservers": "127.0.0.1:1", "topic": "orders"})).reader(SCHEMA)
+    given = {"nameservers": "127.0.0.1:1", "topic": "orders", "brokerwait": "0s"}
+    reader = RocketMQ(CaseInsensitiveDict(given)).reader(SCHEMA)
 
     with pytest.raises(BrokerUnreachable, match="no name server answers"):
         reader.partitions()
