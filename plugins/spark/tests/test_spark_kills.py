@@ -34,6 +34,7 @@ PARTS = 4
 SEED = int(os.environ.get("SEED", "1"))
 BURST = 400
 CATCH_UP_S = 900
+OUTAGES_S = (5, 12, 60)
 
 Offsets = dict[MessageQueue, int]
 
@@ -244,6 +245,40 @@ def _committed(table: Path) -> list[str]:
     return list(names)
 
 
+def started_app(stack: ExitStack, tmp_path: Path, field: Field, mode: str, **consumer: Any) -> tuple[Program, Path]:
+    """`framework-app run` with the handler of `killed_app.py`, and its settings."""
+    seen, settings = tmp_path / "seen", tmp_path / "app.yaml"
+    seen.mkdir()
+    group = {"mode": "source", "checkpoint": str(tmp_path / "checkpoint")} if mode == "source" else {}
+    spark = {
+        "master": "local[2,3]",
+        "conf": {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.driver.host": "127.0.0.1",
+            "spark.python.authenticate.socketTimeout": "120s",
+            "spark.ui.enabled": "false",
+        },
+        "groups": {"counting": group},
+    }
+    content = {
+        "app": {"name": "killed", "handlers": ["killed_app"]},
+        "cluster": {"name_servers": [field.address]},
+        "consumers": {"counting": {"start": "first", **consumer}},
+        "plugins": {"settings": {"spark": spark}},
+    }
+    settings.write_text(json.dumps(content))
+    paths = os.pathsep.join((str(ROOT), str(Path(__file__).parent)))
+    environment = {
+        "PYTHONPATH": paths, "PYSPARK_PYTHON": str(spark_python(tmp_path)), "SEEN": str(seen),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }  # fmt: skip
+    app = Program([sys.executable, "-m", "framework", "run", "--config"], tmp_path / "driver.log", environment)
+    app.start(str(settings))
+    stack.enter_context(ended_after(app))
+    return app, settings
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(4 * 3600)
 @pytest.mark.parametrize(
@@ -254,39 +289,11 @@ def test_no_handler_loses_a_message_whoever_is_killed_at_random(
     tmp_path: Path, mode: str, kinds: tuple[str, ...]
 ) -> None:
     """`framework-app run`: each message is handled, each poison one buried, and no other one."""
-    seen, settings = tmp_path / "seen", tmp_path / "app.yaml"
-    seen.mkdir()
+    seen = tmp_path / "seen"
     with ExitStack() as stack:
         field = Field(stack, tmp_path, "clicks", "counting")
         field.send()
-        group = {"mode": "source", "checkpoint": str(tmp_path / "checkpoint")} if mode == "source" else {}
-        spark = {
-            "master": "local[2,3]",
-            "conf": {
-                "spark.driver.bindAddress": "127.0.0.1",
-                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-                "spark.driver.host": "127.0.0.1",
-                "spark.python.authenticate.socketTimeout": "120s",
-                "spark.ui.enabled": "false",
-            },
-            "groups": {"counting": group},
-        }
-        content = {
-            "app": {"name": "killed", "handlers": ["killed_app"]},
-            "cluster": {"name_servers": [field.address]},
-            "consumers": {"counting": {"start": "first"}},
-            "plugins": {"settings": {"spark": spark}},
-        }
-        settings.write_text(json.dumps(content))
-        paths = os.pathsep.join((str(ROOT), str(Path(__file__).parent)))
-        environment = {
-            "PYTHONPATH": paths, "PYSPARK_PYTHON": str(spark_python(tmp_path)), "SEEN": str(seen),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-        }  # fmt: skip
-        words = [sys.executable, "-m", "framework", "run", "--config"]
-        app = Program(words, tmp_path / "driver.log", environment)
-        app.start(str(settings))
-        stack.enter_context(ended_after(app))
+        app, settings = started_app(stack, tmp_path, field, mode)
         done = killed(field, app, kinds, lambda: None, lambda: str(settings))
         wait_until(field.is_level, "the group's offsets at the ends", CATCH_UP_S)
         expected = [int((body or b"")[1:]) for body in field.stored(field.topic).values()]
@@ -302,3 +309,48 @@ def test_no_handler_loses_a_message_whoever_is_killed_at_random(
 
 def _handled(seen: Path) -> Counter[int]:
     return Counter(int(key) for path in seen.glob("*.json") for key in json.loads(path.read_text()))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("away_s", OUTAGES_S)
+@pytest.mark.parametrize("mode", ["plain", "driver", "source"])
+def test_an_outage_of_the_only_broker_is_nobodys_fault(tmp_path: Path, mode: str, away_s: int) -> None:
+    """In reading, planning, handling and writing, as it comes: no query ends, no attempt is spent, each offset is once
+    in the table, and only poison is buried.
+    """
+    chance, table = random.Random(SEED), tmp_path / "table"
+    with ExitStack() as stack:
+        field = Field(stack, tmp_path, "clicks", "copying" if mode == "plain" else "counting")
+        field.send()
+        if mode == "plain":
+            words = [sys.executable, str(Path(__file__).with_name("copying.py")), field.address, field.topic]
+            words += [str(table), str(tmp_path / "checkpoint"), str(tmp_path / "session")]
+            driver = Program(words, tmp_path / "driver.log", {"PYTHONPATH": str(ROOT)})
+            driver.start()
+            stack.enter_context(ended_after(driver))
+        else:
+            driver, _ = started_app(stack, tmp_path, field, mode, max_retries=0)
+        for _ in range(3):
+            wait_until(lambda: sum(field.committed().values()) > 0, "a first batch", CATCH_UP_S)
+            field.send()
+            time.sleep(chance.uniform(0, 2))  # the moment and the length are what the test is about
+            field.broker.kill()
+            time.sleep(away_s)
+            field.broker.start()
+            wait_until(field.is_level, f"all that was sent: {driver.said()}", CATCH_UP_S)
+        expected = field.stored(field.topic)
+        dead = [int((body or b"")[1:]) for body in field.stored("%DLQ%counting").values()]
+
+    said = (tmp_path / "driver.log").read_text()
+    assert "handler failed" not in said
+    assert "ended:" not in said
+    if mode == "plain":
+        import pyarrow.parquet as pq
+
+        rows: Any = pq.read_table(_committed(table), columns=["broker", "queueId", "offset"])
+        assert sorted(expected) == sorted((row["broker"], row["queueId"], row["offset"]) for row in rows.to_pylist())
+        return
+    numbers = [int((body or b"")[1:]) for body in expected.values()]
+    assert set(numbers) == set(_handled(tmp_path / "seen"))
+    assert sorted(number for number in numbers if number % 50 == 7) == sorted(dead)
