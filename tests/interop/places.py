@@ -28,9 +28,9 @@ class Place:
     def new_topic(self) -> str:
         return f"topic-{self._numbers()}"
 
-    def made_topic(self, *, queues: int) -> str:
+    def made_topic(self, *, queues: int, name: str = "") -> str:
         """One that is there before anything is sent to it."""
-        topic = self.new_topic()
+        topic = name or self.new_topic()
         brokers = probe.known_brokers(self.name_server)
         for broker in brokers:
             code, body = probe.ask(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from framework_spark.datasource import RocketMQ
 from framework_spark.source import StreamReader
+from framework_spark.survey import DataLost
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
@@ -22,6 +24,8 @@ from framework import Message, Producer
 from framework.errors import ConfigurationError, ProtocolError
 from framework.model.queue import MessageQueue
 from framework.reading import Reader, ReaderSettings
+from framework.wire.codes import RequestCode
+from tests.interop import probe
 from tests.interop.cluster import Addresses, Cluster
 from tests.interop.mqadmin import Admin
 from tests.interop.places import Place
@@ -108,6 +112,58 @@ def test_mqadmin_shows_the_progress_of_a_mirrored_group(
     assert ["5", "3"] == line[3:5], "the broker's end, and up to where the query came"
     assert "2" in line[5:]
     assert topic in admin.run("consumerProgress", "-g", group, "-t", topic)
+
+
+def test_a_topic_that_was_made_anew_and_has_grown_is_noticed(place: Place) -> None:
+    """A real broker keeps a message where it was, and a new topic's messages are elsewhere in its log."""
+    topic = place.made_topic(queues=1)
+    send(place.name_server, topic, [f"m{n}" for n in range(5)])
+    place.shows(topic, 5)
+    options = {"topic": topic, "startingOffsets": "earliest"}
+    with stream(place.name_server, **options) as reader:
+        done = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert f"(last) {topic}" in done
+    with stream(place.name_server, **options) as again:
+        assert done == again.latestOffset(done, ReadAllAvailable())
+
+    delete(place.name_server, topic)
+    place.made_topic(queues=1, name=topic)
+    send(place.name_server, topic, [f"n{n}" for n in range(9)])
+    place.shows(topic, 9)
+
+    with stream(place.name_server, **options) as strict, pytest.raises(DataLost, match="was made anew"):
+        strict.latestOffset(done, ReadAllAvailable())
+
+
+def delete(name_server: str, topic: str) -> None:
+    """At its brokers, then at the name server, as mqadmin does it."""
+    for broker in probe.known_brokers(name_server):
+        assert 0 == probe.ask(broker, RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic)[0]
+    assert 0 == probe.ask(name_server, RequestCode.DELETE_TOPIC_IN_NAMESRV, topic=topic)[0]
+
+
+def test_a_stream_outlasts_its_only_broker(nursery: Nursery, tmp_path: Path) -> None:
+    """It is idle while the broker is away; one that starts then, and one for what is there now, wait for it."""
+    with Cluster(tmp_path / "cluster", nursery) as cluster:
+        place = Place(cluster.name_server, lambda: "outlast")
+        topic = place.made_topic(queues=1)
+        send(cluster.name_server, topic, [f"m{n}" for n in range(5)])
+        place.shows(topic, 5)
+        (role,) = [role for role in cluster.shape.roles() if role.startswith("broker")]
+        options = {"topic": topic, "startingOffsets": "earliest"}
+        with stream(cluster.name_server, **options) as idle, stream(cluster.name_server, **options) as now:
+            start = idle.initialOffset()
+            done = idle.latestOffset(start, ReadAllAvailable())
+            (piece,) = idle.partitions(start, done)
+            cluster.kill(role)
+            assert done == idle.latestOffset(done, ReadAllAvailable())
+            back = threading.Thread(target=cluster.start)
+            back.start()
+            now.prepareForTriggerAvailableNow()
+            assert done == now.latestOffset(now.initialOffset(), ReadAllAvailable())
+            assert 5 == sum(len(rows) for rows in idle.read(piece))
+            back.join()
+            assert done == idle.latestOffset(done, ReadAllAvailable())
 
 
 def test_a_bit_that_flips_in_a_broker_s_log_is_a_row_with_an_error(nursery: Nursery, tmp_path: Path) -> None:
