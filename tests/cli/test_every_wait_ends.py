@@ -29,6 +29,15 @@ import time
 from framework import Message, consumer
 
 
+def leaves() -> bool:
+    # Once: the second worker may get what the first one has not confirmed, and nobody would end what that leaves.
+    try:
+        open("left", "x").close()
+    except FileExistsError:
+        return False
+    return True
+
+
 async def swallow() -> None:
     while True:
         try:
@@ -66,6 +75,8 @@ async def bill(order: Message) -> None:
             await swallow()
         case "waits":
             await asyncio.to_thread(time.sleep, 3600)
+        case _ if what != "nothing" and not leaves():
+            pass
         case "thread":
             threading.Thread(target=time.sleep, args=(3600,)).start()
         case "fork":
