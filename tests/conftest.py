@@ -11,8 +11,9 @@ from tests import chance  # noqa: F401 - whoever collects a test has its profile
 from tests.interop import requirements
 from tests.left_over import nothing_left_over
 from tests.restored_logs import logs_as_they_were
+from tests.turns import pytest_collection_modifyitems
 
-__all__ = ["logs_as_they_were", "nothing_left_over"]
+__all__ = ["logs_as_they_were", "nothing_left_over", "pytest_collection_modifyitems"]
 
 _NUMBERS = count()
 

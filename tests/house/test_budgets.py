@@ -32,6 +32,7 @@ def judged(case: str, what: str, used: float, budget: float) -> str:
     return ""
 
 
+@pytest.mark.long
 def test_a_message_costs_what_its_budget_says() -> None:
     """Counted in a process of its own: what earlier tests left in memory is not the message's."""
     command = [sys.executable, "-m", "benchmarks.cost", "--count"]

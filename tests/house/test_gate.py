@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.turns import turn
+
 ROOT = Path(__file__).parents[2]
 FAILS_AT_FIRST = """
 import pathlib
@@ -62,6 +64,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     loader.exec_module(module)
     monkeypatch.setattr(module, "NOTES", tmp_path / "notes")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # what suite() names is enough, and half as slow
     return module
 
 
@@ -77,14 +80,15 @@ def suite(gate: ModuleType, folder: Path, source: str, *options: str) -> Any:
     tests.mkdir()
     (tests / "test_it.py").write_text(source)
     (tests / "empty.ini").write_text("[pytest]\n")
-    pytest_there = [sys.executable, "-m", "pytest", "-q", "-c", str(tests / "empty.ini"), f"--rootdir={tests}"]
+    here = ["-q", "-p", "randomly", "-p", "xdist", "-c", str(tests / "empty.ini"), f"--rootdir={tests}"]
+    pytest_there = [sys.executable, "-m", "pytest", *here]
     stage = gate.Stage("tests")
-    here = Path.cwd()
+    folder_before = Path.cwd()
     os.chdir(tests)
     try:
         gate.suite(stage, pytest_there, "not slow", [], options)
     finally:
-        os.chdir(here)
+        os.chdir(folder_before)
     return stage
 
 
@@ -118,6 +122,14 @@ def test_a_group_is_run_by_one_process(gate: ModuleType, tmp_path: Path) -> None
     stage = suite(gate, tmp_path, GROUP, "-n", "2", "--dist", "loadgroup")
     assert {} == stage.lines
     assert 1 == len(set((tmp_path / "suite" / "by").read_text().split()))
+
+
+def test_what_takes_long_begins_first_and_groups_next(request: pytest.FixtureRequest) -> None:
+    assert 2 == turn(request.node)
+    request.node.add_marker(pytest.mark.xdist_group("one"))
+    assert 1 == turn(request.node)
+    request.node.add_marker("long")
+    assert 0 == turn(request.node)
 
 
 def test_a_file_that_cannot_be_read_has_one_chance(gate: ModuleType, tmp_path: Path) -> None:

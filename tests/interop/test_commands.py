@@ -81,6 +81,7 @@ def test_a_java_members_queues_lag_and_subscription_are_shown(
     capsys.readouterr()
 
 
+@pytest.mark.long
 def test_a_reset_reaches_a_java_member_that_is_online(
     place: Place, java: JavaPeer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -111,6 +111,7 @@ def test_a_java_consumer_sees_each_message_of_a_lot_once_and_no_dropped_one(plac
     assert wanted == seen
 
 
+@pytest.mark.long
 def test_a_broker_that_forgets_what_it_has_committed_asks_and_nothing_is_doubled(
     nursery: Nursery, tmp_path_factory: pytest.TempPathFactory, numbers: Callable[[], str]
 ) -> None:

@@ -42,6 +42,7 @@ def loud(lines: list[Line]) -> list[str]:
     return [str(line["event"]) for line in lines if line["log_level"] in {"warning", "error"}]
 
 
+@pytest.mark.long
 def test_the_cause_comes_first_and_then_again_and_again_until_the_broker_is_there(
     nursery: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def test_java_s_members_share_a_queue_by_popping(place: Place, java: JavaPeer) -
     assert sorted(bodies) == sorted(message.body for message in found), "each once"
 
 
+@pytest.mark.long
 def test_what_java_fails_comes_back_by_the_pop_retry_topic(place: Place, java: JavaPeer) -> None:
     """The listener fails the first attempt: Java changes the invisible time, and the broker brings the message back."""
     topic = place.new_topic()

@@ -34,6 +34,7 @@ REGISTERED_S = 32.0
 """Brokers register each 30 s: for so long a name server that was started anew may not know one that runs."""
 
 
+@pytest.mark.long
 def test_a_broker_and_the_name_server_are_started_anew_and_every_queue_stays(
     java: JavaPeer, numbers: Callable[[], str], nursery: Nursery, tmp_path: Path
 ) -> None:

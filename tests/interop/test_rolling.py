@@ -26,6 +26,7 @@ def keep() -> Iterator[Callable[[Process], Process]]:
         yield kept
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [pytest.param("Deployment", marks=pytest.mark.slow), "StatefulSet"])
 def test_a_rolling_restart_loses_nothing_and_with_names_repeats_and_moves_nothing(
     kind: str, cluster: Addresses, new_topic: Callable[..., str], keep: Callable[[Process], Process], tmp_path: Path

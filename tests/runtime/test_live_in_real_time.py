@@ -216,6 +216,7 @@ async def _rate(it: Desk, path: tuple[str, ...]) -> None:
     await looking.close()
 
 
+@pytest.mark.long
 def test_every_live_setting_is_seen_to_act_on_a_running_application(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -24,7 +24,8 @@ SEEDS, MOST = range(2_000), 40
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 DEEP = {
     "a broker that was restarted takes nobody off the list", "a parked message is sent again",
-    "what is due sooner moves the timer",
+    "what is due sooner moves the timer", "running handlers are waited for",
+    "the copy is durable before the source is settled",
 }  # fmt: skip
 """Seconds of seeds until one of them is noticed."""
 by_seeds = [

@@ -38,12 +38,14 @@ def test_the_number_of_processes_changes_nothing() -> None:
     assert alone.fired == together.fired
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 def test_seeds_that_once_failed_hold(part: int) -> None:
     for verdict in run_all(kept_runs(ROOT / KEPT_SEEDS)[part::PARTS]):
         assert verdict.is_ok, verdict.violations
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_seeds_of_the_gate_hold(part: int) -> None:
     """The same ones each time: `make fresh` draws those that nobody has run."""
