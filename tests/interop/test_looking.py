@@ -20,6 +20,7 @@ import pytest
 from framework import Producer
 from framework.admin import resets
 from framework.admin.cluster import Admin
+from framework.admin.groups import is_system
 from framework.admin.moments import moment
 from framework.cli import main
 from framework.cli.dashboard import watching
@@ -44,6 +45,8 @@ DOCS = Path(__file__).parents[2] / "docs" / "commands.md"
 PULL, TOPIC_CONFIGS, OFFSETS, GROUP_CONFIGS, MEMBERS = 11, 21, 43, 201, 203
 SUBSCRIPTION = "4"
 COUNT = 40
+OF_A_TEST = re.compile(r"\d+-\d+")
+"""What the fixture `numbers` puts into each name that a test makes."""
 COMMANDS = Path(main.__file__).parent / "commands"
 LOOKS: dict[str, list[tuple[str, ...]]] = {
     "tail": [
@@ -147,18 +150,24 @@ class Scene:
         assert [] == resets.apply(self.admin, self.group, planned)
 
     def state(self) -> dict[str, object]:
-        """All that a broker keeps of topics, groups, offsets and members, as far as it is about what this test made;
-        of the others, which there are.
-        """
+        """All that a broker keeps of topics, groups, offsets and members, as far as a look could have changed it."""
         offsets = self._table(OFFSETS, "offsetTable")
         members = re.findall(rb'"clientId":"([^"]+)"', probe.ask(self.broker, MEMBERS, consumerGroup=self.group)[1])
         return {
-            "topics": sorted(self._table(TOPIC_CONFIGS, "topicConfigTable")),
-            "groups": sorted(self._table(GROUP_CONFIGS, "subscriptionGroupTable")),
-            "offsets": sorted(offsets),
-            "ours": {name: offset for name, offset in offsets.items() if self.topic in name},
+            "topics": sorted(filter(self._may_change, self._table(TOPIC_CONFIGS, "topicConfigTable"))),
+            "groups": sorted(filter(self._may_change, self._table(GROUP_CONFIGS, "subscriptionGroupTable"))),
+            "offsets": {name: offset for name, offset in offsets.items() if self._may_change(name)},
             "members": members,
         }
+
+    def _may_change(self, name: str) -> bool:
+        """Not where it is of another test, which may still be at work here, or of the broker's own groups. What looks
+        at everything looks at ours, too.
+        """
+        group = name.rpartition("@")[2]
+        if re.search(rf"{self.topic}(?!\d)", name) or group == TOOLS_GROUP:
+            return True
+        return not is_system(group) and not OF_A_TEST.search(name)
 
     def _table(self, code: int, name: str) -> dict[str, object]:
         answer, body = probe.ask(self.broker, code)
@@ -179,9 +188,14 @@ class Scene:
 
 
 @pytest.fixture
-def scene(place: Place) -> Iterator[Scene]:
-    servers = (place.name_server,)
-    with Reader(ReaderSettings(servers)) as reader, Admin(ClusterOptions(name_servers=servers)) as admin:
+def reader(place: Place) -> Iterator[Reader]:
+    with Reader(ReaderSettings((place.name_server,))) as reader:
+        yield reader
+
+
+@pytest.fixture
+def scene(place: Place, reader: Reader) -> Iterator[Scene]:
+    with Admin(ClusterOptions(name_servers=(place.name_server,))) as admin:
         scene = Scene(place, reader, admin)
         with online(place.name_server, scene.member):
             yield scene
@@ -193,6 +207,21 @@ def test_each_command_that_looks_is_tried() -> None:
         path.stem for path in COMMANDS.glob("*.py") if re.search(r"Reads only|--dry-run|add_change", path.read_text())
     }
     assert looking - {"dashboard"} == set(LOOKS)
+
+
+def test_what_another_test_does_meanwhile_is_not_taken_for_a_look(scene: Scene, reader: Reader) -> None:
+    """Its members commit, and its topics are made, when it is over and this one begins. Whatever a look did shows."""
+    before = scene.state()
+    others = scene.place.made_topic(queues=1)
+    (theirs,) = reader.queues(others)
+    reader.commit(f"members-of-{others}", theirs, 0)
+    assert before == scene.state()
+
+    for group, queue in [(TOOLS_GROUP, theirs), (scene.group, scene.queues[0]), ("looker", scene.queues[0])]:
+        reader.commit(group, queue, 0)
+        after = scene.state()
+        assert before != after, group
+        before = after
 
 
 @pytest.mark.parametrize("command", LOOKS)
