@@ -76,6 +76,15 @@ def test_an_id_that_is_wrong_is_seen(listed: list[str], used: list[str], retired
     assert [] == list(complaints(["FA-S001", "FA-S003"], ["FA-S001", "FA-S003"], ["FA-S002"]))
 
 
+def test_each_id_that_docs_or_sources_name_has_a_page() -> None:
+    """A sentence that sends its reader to an id that was never there, or is gone, helps nobody."""
+    texts = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("deploy/**/*.*"), *sources()]
+    named = {path.relative_to(ROOT): set(ID.findall(path.read_text())) for path in texts if path.is_file()}
+
+    assert {} == {str(path): ids - pages().keys() for path, ids in named.items() if ids - pages().keys() - RETIRED}
+    assert len(set.union(*named.values())) >= len(pages()), "docs/errors.md and docs/logs.md name each"
+
+
 def test_no_two_kinds_of_errors_have_one_id() -> None:
     by_id: defaultdict[str, list[str]] = defaultdict(list)
     for number, name in ids_of_classes():

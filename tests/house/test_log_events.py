@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from framework.catalogue.pages import content, events_in
+from framework.catalogue.pages import content, events_in, ids_of_events
 from tests.house.log_events import LEVELS, ROOT, Event, events, events_of
 
 PAGE = content("events.md")
@@ -25,6 +25,7 @@ def complaints(page: str, found: dict[str, dict[str, Event]]) -> Iterator[str]:
         f"events.md: {room}: nothing logs {event!r}" for room, event in sorted(rows.keys() - events_found.keys())
     )
     ids: dict[str, str] = {}
+    named: dict[str, str] = {}
     for (room, event), row in rows.items():
         if (room, event) not in events_found:
             continue
@@ -40,6 +41,8 @@ def complaints(page: str, found: dict[str, dict[str, Event]]) -> Iterator[str]:
             yield f"events.md: {room}: {event!r}: warnings and errors have an id, others have none"
         if ids.setdefault(event, row.id) != row.id:
             yield f"events.md: {room}: {event!r} has another id in another room"
+        if row.id and named.setdefault(row.id, event) != event:
+            yield f"events.md: {room}: {row.id} is the id of {named[row.id]!r} too, not of {event!r} alone"
 
 
 def test_each_event_has_a_row_and_each_row_an_event() -> None:
@@ -62,6 +65,11 @@ def test_each_event_has_a_row_and_each_row_an_event() -> None:
             "queue stalled",
             re.sub(r"\| `app started` \|  \|", "| `app started` | FA-A199 |", PAGE),
             "have an id, others",
+        ),
+        (
+            "queue stalled",
+            re.sub(r"\| `queue moved` \| \S+ \|", f"| `queue moved` | {ids_of_events()['queue stalled']} |", PAGE),
+            "is the id of 'queue moved' too, not of 'queue stalled' alone",
         ),
         ("queue stalled", PAGE.replace("`pull_age_ms`", ""), "fields that its row lacks: pull_age_ms"),
     ],
