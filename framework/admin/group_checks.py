@@ -217,6 +217,8 @@ def _nobody(facts: GroupFacts) -> Iterator[Said]:
         if who in members:
             continue  # told where members are compared
         yield Unlooked("what it knows of the group", who, reason)
+    if facts.positions.blank and not facts.positions.is_nobody:
+        yield Unlooked("how much it has to do", facts.shown, facts.positions.blank)
     lag = sum(row.lag or 0 for row in facts.positions.rows)
     if lag and not members:
         yield Finding(

@@ -111,7 +111,10 @@ def check_known(admin: Admin, group: str) -> None:
         known = [admin.unwrapped(name) for name in names]
         name = admin.unwrapped(group)
         there = f"; there are: {', '.join(known[:10])}" if known else "; there are none"
-        raise NotInCluster(f"no broker knows a group {name!r}{nearest(name, known) or there}")
+        there = nearest(name, known) or there
+        if admin.memory.queues(group):
+            there = "; an earlier look saw it: it was deleted since then, or its brokers lost it"
+        raise NotInCluster(f"no broker knows a group {name!r}{there}")
 
 
 def is_system(group: str) -> bool:

@@ -57,9 +57,9 @@ class Memory:
         """Brokers that are not there any more, and when they were."""
         return {name: seen_ms for name, seen_ms in sorted(self.brokers.items()) if name not in there}
 
-    def queues(self, group: str, brokers: Collection[str]) -> set[MessageQueue]:
-        """Those that the group had at these brokers."""
-        return {queue for queue in self._queues.get(group, ()) if queue.broker in brokers}
+    def queues(self, group: str) -> frozenset[MessageQueue]:
+        """Those that the group had."""
+        return self._queues.get(group, frozenset())
 
     def groups_at(self, brokers: Collection[str]) -> set[str]:
         """Those that had queues at one of these."""

@@ -22,6 +22,8 @@ from framework.wire.requests.query import ConsumeTimeSpanRequest
 T = TypeVar("T")
 
 HELD = "members have queues of it, and no name server knows it"
+NEVER_OR_LOST = "it never consumed, or its brokers lost its offsets"
+NOTHING_STORED = f"no member, and no offset stored: {NEVER_OR_LOST}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,11 @@ class Positions:
 
     @property
     def lag(self) -> int | None:
-        """All of it; None where a queue's is not known. A member that does not answer hides owners only."""
+        """All of it; None where a queue's is not known, or none is. A member that does not answer hides owners only."""
         lags = [row.lag for row in self.rows]
-        return None if self.without_members() or None in lags else sum(lag for lag in lags if lag is not None)
+        if not lags or self.without_members() or None in lags:
+            return None
+        return sum(lag for lag in lags if lag is not None)
 
     def without_members(self) -> dict[str, str]:
         """What is unknown of brokers and queues."""
@@ -74,6 +78,20 @@ class Positions:
     def is_nobody(self) -> bool:
         """Whether the group has neither a member nor an offset."""
         return not self.rows and not self.members.members and not self.unknown
+
+    @property
+    def blank(self) -> str:
+        """Why nothing says how much it has to do, though brokers answer; empty where something does.
+
+        Of a queue without an offset a member may say that it has just begun: it stores one soon.
+        """
+        members = self.members.members
+        bare = [row for row in self.rows if row.offset is None and row.end and str(row.queue) not in self.unknown]
+        if bare and not members:
+            return f"no member, and no offset stored in {_queues(len(bare))}: {NEVER_OR_LOST}"
+        if self.rows or self.without_members():
+            return ""
+        return "its members subscribe to no topic that is there" if members else NOTHING_STORED
 
     @property
     def lag_s(self) -> float | None:
@@ -101,7 +119,7 @@ def positions(
             offsets[queue] = _answer(admin, queue, exchanges.stored_offset(group, queue), found.unknown)
     waiting = [queue for queue, end in ends.items() if end and _is_behind(offsets[queue], end)]
     ages = _ages_s(admin, group, waiting, found.unknown)
-    lost = {queue for queue in {*owners, *admin.memory.queues(group, found.unserved)} if queue.broker in found.unserved}
+    lost = {queue for queue in {*owners, *admin.memory.queues(group)} if queue.broker in found.unserved}
     for queue in lost if not topic else [queue for queue in lost if queue.topic == topic]:
         ends.setdefault(queue, None)
         offsets.setdefault(queue, None)
@@ -151,14 +169,22 @@ def _stats(group: str, topic: str) -> Exchange[ConsumeStats]:
 
 
 def _without_offset(admin: Admin, found: Positions, told: Iterable[MessageQueue], topic: str) -> list[MessageQueue]:
-    """Queues of what the group subscribes to in which it has stored nothing yet: brokers leave those out."""
+    """Queues in which the group has stored nothing, which brokers leave out: of what it subscribes to, and those that
+    it had before, since a broker that came back may have lost its offsets.
+    """
     known = set(told)
-    topics = {topic} if topic else set(found.members.subscriptions) - {retry_topic(found.group)}
+    had = {queue for queue in admin.memory.queues(found.group) - known if queue.broker not in found.unserved}
+    subscribed = {topic} if topic else set(found.members.subscriptions) - {retry_topic(found.group)}
     missing: list[MessageQueue] = []
-    for name in sorted(topics):
+    for name in sorted(subscribed | {queue.topic for queue in had if not topic or queue.topic == topic}):
         route = admin.route(name)
-        missing += [] if route is None else [queue for queue in route.readable if queue not in known]
+        readable = [] if route is None else [queue for queue in route.readable if queue not in known]
+        missing += [queue for queue in readable if name in subscribed or queue in had]
     return missing
+
+
+def _queues(count: int) -> str:
+    return f"{count:,} queue{'s' if count > 1 else ''} with messages"
 
 
 def _answer(admin: Admin, queue: MessageQueue, exchange: Exchange[T], unknown: dict[str, str]) -> T | None:

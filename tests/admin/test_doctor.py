@@ -430,6 +430,16 @@ def test_messages_that_nobody_reads(lab: Lab) -> None:
     assert "no member is online, and 7 messages wait" in only(lab.look(), "warning", "billing")
 
 
+def test_messages_of_a_group_without_an_offset_and_without_a_member(lab: Lab) -> None:
+    fill(lab, 3)
+    lab.box.send("orders", texts("orders", 2), queue=1, broker="broker-a")
+
+    (unlooked,) = lab.look().unlooked
+    assert ("billing", "no member, and no offset stored in 1 queue with messages") == (
+        unlooked.where, unlooked.why.partition(":")[0]
+    )  # fmt: skip
+
+
 def test_dead_letters_that_came_within_the_last_hour(lab: Lab) -> None:
     lab.box.send("%DLQ%billing", [Message("%DLQ%billing", b"x") for _ in range(3)], queue=0)
 

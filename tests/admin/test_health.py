@@ -42,6 +42,12 @@ def seen(
     return GroupHealth(found, LetterFacts(dead, dead), retries, work_of(list(members)))
 
 
+def nowhere(*members: GroupMember) -> GroupHealth:
+    """Without a queue."""
+    found = Positions("g", [], GroupView(list(members)))
+    return GroupHealth(found, LetterFacts(0, 0), WaitingRetries(), work_of(list(members)))
+
+
 FAILING = ConsumeStatus(consume_failed_tps=8.0, consume_failed_count=10_000)
 WELL = ConsumeStatus(consume_ok_tps=90.0, consume_failed_count=3)
 
@@ -111,6 +117,15 @@ WELL = ConsumeStatus(consume_ok_tps=90.0, consume_failed_count=3)
             "g: unknown: what it has on broker-b cannot be seen; 1 member",
         ),
         (seen(member(), lag=None), "g: unknown: the lag is not known in full; 1 member"),
+        (
+            seen(lag=None),
+            (
+                "g: unknown: no member, and no offset stored in 1 queue with messages: it never consumed, or its "
+                "brokers lost its offsets; 0 members"
+            ),
+        ),
+        (nowhere(member()), "g: unknown: its members subscribe to no topic that is there; 1 member"),
+        (nowhere(), "g: no member, and no offset stored: it never consumed, or its brokers lost its offsets"),
     ],
 )
 def test_the_verdict_says_the_worst_first(found: GroupHealth, said: str, admin: Admin) -> None:

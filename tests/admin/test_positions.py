@@ -44,6 +44,36 @@ def test_a_queue_without_a_stored_offset_has_no_lag_instead_of_all_of_it(
     assert positions(admin, f"g-{topic}").lag is None, "one queue's is not known, so the sum is not"
 
 
+def test_a_broker_that_lost_a_groups_offsets_does_not_let_it_look_fine(
+    box: ThreadBox, admin: Admin, topic: str
+) -> None:
+    """It is there, so it is not missed, and leaves out what it knows nothing of. What an earlier look saw is missed."""
+    group, queues = f"g-{topic}", [MessageQueue(topic, broker, 0) for broker in ("broker-a", "broker-b")]
+    for queue in queues:
+        box.send(topic, texts(topic, 3), queue=0, broker=queue.broker)
+    commit(box, group, dict.fromkeys(queues, 3))
+    before = positions(admin, group)
+    assert (0, "") == (before.lag, before.blank)
+    admin.memory.saw_group(group, {row.queue for row in before.rows} | {MessageQueue("deleted", "broker-a", 0)})
+
+    box.lose_offsets(group, "broker-a")
+    for _ in range(2):  # the first look remembers it for the second one
+        found = positions(admin, group)
+        assert before.rows[0].queue.topic == topic
+        assert [row.queue for row in before.rows] == [row.queue for row in found.rows]
+        assert {queues[0]: None, queues[1]: 3} == {row.queue: row.offset for row in found.rows if row.queue in queues}
+        assert (None, "no member, and no offset stored in 1 queue with messages") == (
+            found.lag, found.blank.partition(":")[0]
+        )  # fmt: skip
+
+    box.lose_offsets(group)
+    assert positions(admin, group).blank.startswith("no member, and no offset stored in 2 queues with messages: ")
+    with Admin(ClusterOptions(name_servers=(box.address,))) as forgetful:
+        found = positions(forgetful, group)
+    assert (None, True) == (found.lag, found.is_nobody)
+    assert found.blank.startswith("no member, and no offset stored: ")
+
+
 def test_what_is_handled_is_no_second_behind(box: ThreadBox, admin: Admin, topic: str) -> None:
     box.send(topic, texts(topic, 4), queue=0, broker="broker-b")
     commit(box, f"g-{topic}", {MessageQueue(topic, "broker-b", 0): 4})
@@ -117,6 +147,9 @@ def test_a_mistyped_group_is_answered_with_the_nearest_one(box: ThreadBox, admin
 
     check_known(admin, f"billing-{topic}")
     with pytest.raises(ConfigurationError, match=f"did you mean 'billing-{topic}'"):
+        check_known(admin, f"biling-{topic}")
+    admin.memory.saw_group(f"biling-{topic}", [MessageQueue(topic, "broker-a", 0)])
+    with pytest.raises(ConfigurationError, match="earlier look saw it: it was deleted since then, or its brokers lost"):
         check_known(admin, f"biling-{topic}")
 
 

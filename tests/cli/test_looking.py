@@ -78,6 +78,39 @@ def test_a_script_learns_of_too_much_lag_by_the_exit_code(
     assert (code == ExitCode.FAILED) == ("above: billing: lag is 3; the limit is 2" in capsys.readouterr().err)
 
 
+@pytest.mark.parametrize(
+    "words", [["lag"], ["groups"], ["lag", "--fail-above", "10"], ["lag", "--json"], ["groups", "--json"]]
+)
+def test_offsets_that_a_broker_lost_are_unknown_and_fail(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Its queues stand at the broker as before, and only what an earlier look saw tells that the group had them."""
+    command, *more = words
+    with thread_box() as box, Reader(ReaderSettings((box.address,))) as reader:
+        box.send("orders", texts("orders", 10), queue=0)
+        reader.commit("billing", MessageQueue("orders", "broker-a", 0), 10)
+
+        def run(*words: str) -> tuple[int, str, str]:
+            code = main.run([*words, "--name-server", box.address])
+            return code, *capsys.readouterr()
+
+        assert ExitCode.CLEAN == run(command, "billing", *more)[0]
+        box.lose_offsets("billing")
+
+        for group in (["billing"], []):
+            code, out, err = run(command, *group, *more)
+            assert ExitCode.FAILED == code, (out, err)
+            assert "unknown: billing: no member, and no offset stored in 1 queue with messages: it never" in err
+            assert "--json" in more or "unknown" in out.splitlines()[0] or "not known in full" in out.splitlines()[0]
+            if "--json" in more:
+                lags = [json.loads(line)["lag"] for line in out.splitlines()]
+                assert {None} == set(lags) - {0}, out
+
+        # Nobody remembers: asked for by its name, it is unknown; in a list, it was made and never used.
+        code, out, err = run(command, "billing", "--no-memory", *more)
+        assert (ExitCode.FAILED, True) == (code, "unknown: billing: no member, and no offset stored: it never" in err)
+        assert "--json" in more or out.startswith("billing: no member, and no offset stored: it never consumed, or its")
+        assert (ExitCode.CLEAN, "") == run(command, "--no-memory", *more)[::2]
+
+
 def test_a_group_that_is_mistyped_is_an_error(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("lag", "groups"):
         assert ExitCode.CONFIGURATION == main.run([command, "biling", "--name-server", box.address])

@@ -77,6 +77,11 @@ class ThreadBox:
         users = self._options.get("auth")
         return {"credentials": Credentials(users[0].name, users[0].password)} if users else {}
 
+    def lose_offsets(self, group: str, broker: str = "") -> None:
+        """As a broker has when it was killed before it wrote them down; all brokers, where none is named."""
+        nodes = [node for node in self.broker.nodes if node.name == (broker or node.name)]
+        self.call(lambda: [node.offsets.drop_where(group=group) for node in nodes])
+
     def keep_from(self, queue: MessageQueue, low: int) -> None:
         """As if retention had taken what is below."""
         node = next(node for node in self.broker.nodes if node.name == queue.broker)

@@ -57,11 +57,11 @@ def _all(admin: Admin, arguments: argparse.Namespace) -> ExitCode:
     else:
         output.say(shown.said_of_all(looks))
         table.write(shown.GROUPS, rows)
-    unknown = {who: why for each in found for who, why in each.unknown.items()}
+    unknown, is_unknown = lag.unknown_of(admin, found, is_named=False)
     if retries.unknown:
         unknown["retries that wait"] = retries.unknown
     connect.say_unknown({**failed, **unknown})
-    return ExitCode.FAILED if failed or any(each.unserved for each in found) else ExitCode.CLEAN
+    return ExitCode.FAILED if failed or is_unknown else ExitCode.CLEAN
 
 
 def _one(admin: Admin, found: Positions, *, is_json: bool) -> ExitCode:
@@ -77,8 +77,9 @@ def _one(admin: Admin, found: Positions, *, is_json: bool) -> ExitCode:
         table.write(MEMBERS, [_member(admin, found, number) for number in range(len(found.members.members))])
         output.say("")
         table.write(lag.QUEUES, rows)
-    connect.say_unknown(found.unknown)
-    return ExitCode.FAILED if found.unserved else ExitCode.CLEAN
+    unknown, is_unknown = lag.unknown_of(admin, [found], is_named=True)
+    connect.say_unknown(unknown)
+    return ExitCode.FAILED if is_unknown else ExitCode.CLEAN
 
 
 def _member(admin: Admin, found: Positions, number: int) -> dict[str, Any]:

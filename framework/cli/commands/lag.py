@@ -93,12 +93,24 @@ def _look(admin: Admin, arguments: argparse.Namespace) -> ExitCode:
         found, failed = of_all(admin, with_members=arguments.json, with_own=arguments.all)
     retries = delayed.waiting(admin)
     _show(admin, found, retries, arguments)
-    unknown = {who: reason for each in found for who, reason in each.unknown.items()}
+    unknown, is_unknown = unknown_of(admin, found, is_named=arguments.group is not None)
     if retries.unknown and not (arguments.json and arguments.fail_above is None):
         unknown["retries that wait"] = retries.unknown
     connect.say_unknown({**failed, **unknown})
     above = _above(admin, found, retries, arguments.fail_above)
-    return ExitCode.FAILED if above or failed or any(each.unserved for each in found) else ExitCode.CLEAN
+    return ExitCode.FAILED if above or failed or is_unknown else ExitCode.CLEAN
+
+
+def unknown_of(admin: Admin, found: list[Positions], *, is_named: bool) -> tuple[dict[str, str], bool]:
+    """What could not be said of these groups, and why; and whether the code has to say so.
+
+    In a list, a group that was made and never used is nothing amiss.
+    """
+    blank = {
+        admin.unwrapped(each.group): each.blank for each in found if each.blank and (is_named or not each.is_nobody)
+    }
+    told = blank | {who: reason for each in found for who, reason in each.unknown.items()}
+    return told, bool(blank) or any(each.unserved for each in found)
 
 
 def of_all(
@@ -130,7 +142,7 @@ def of_group(admin: Admin, group: str) -> Positions:
     from framework.admin.positions import positions
 
     found = positions(admin, admin.wrapped(group))
-    if found.is_nobody:
+    if found.blank:
         check_known(admin, found.group)
     return found
 
@@ -186,7 +198,7 @@ def _above(admin: Admin, found: list[Positions], retries: WaitingRetries, limit:
         return False
     for each in found:
         waiting = retries.of(each.group) or 0
-        if each.lag is not None and each.lag + waiting <= limit:
+        if (each.lag is not None or each.is_nobody) and (each.lag or 0) + waiting <= limit:
             continue
         is_above = True
         lag = "not known" if each.lag is None else table.count(each.lag)

@@ -136,6 +136,8 @@ class GroupLook:
             return words.FAILING
         if self.is_paused and len(self.pictures) >= len(found.members.members):
             return words.PAUSED
+        if found.blank and not found.is_nobody:
+            return words.UNKNOWN_STATE
         if not found.members.members and not found.members.unknown:
             return words.ABANDONED if found.lag else words.NOBODY
         if self.held:

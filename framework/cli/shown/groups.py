@@ -51,7 +51,7 @@ def said(admin: Admin, health: GroupHealth) -> str:
     """The verdict on one group, before any number of a queue."""
     name, state = admin.unwrapped(health.positions.group), health.state
     if state == "nobody":
-        return f"{name}: no member, and no offset stored"
+        return f"{name}: {health.positions.blank}"
     parts = list(_parts(health))
     if state in ("unknown", "held", "failing", "hanging", "no member", "retrying"):
         told = f"{state}: {'; '.join(parts)}"
@@ -85,7 +85,7 @@ def _parts(health: GroupHealth) -> Iterator[str]:
         oldest = f", the oldest stored {table.age(found.lag_s)} ago" if found.lag_s is not None else ""
         yield f"{table.some(found.lag, 'message')} behind{oldest}"
     elif found.lag is None and not found.unserved:
-        yield "the lag is not known in full"
+        yield found.blank or "the lag is not known in full"
 
 
 def _of_members(health: GroupHealth) -> Iterator[str]:
@@ -115,7 +115,7 @@ def said_of_all(found: Sequence[GroupHealth]) -> str:
 def said_of_lags(found: Sequence[Positions], retries: WaitingRetries) -> str:
     """How far several groups are behind, where nobody asked their members."""
     lags = [each.lag for each in found if each.lag]
-    unknown = sum(each.lag is None for each in found)
+    unknown = sum(each.lag is None and not each.is_nobody for each in found)
     told = f"{len(lags)} behind, by {table.some(sum(lags), 'message')}" if lags else "none behind"
     if waiting := sum(retries.of(each.group) or 0 for each in found):
         told += f"; {table.some(waiting, 'message')} waiting for a retry"

@@ -19,7 +19,7 @@ from framework.model.queue import MessageQueue
 from framework.wire import exchanges
 from tests.cli.dashboard.desks import HOST, NOW_MS, Visitor, look, text, visitor
 from tests.cli.live import played
-from tests.reading.threads import ThreadBox, thread_box
+from tests.reading.threads import ThreadBox, texts, thread_box
 
 ATTACK = '"><img src=x onerror=alert(1)><script>alert(2)</script>{{7*7}}</textarea>\u202ejavascript:alert(3)'
 PLACE = "%DLQ%billing@broker-a:0:0"
@@ -299,3 +299,19 @@ def test_little_is_not_nothing() -> None:
     assert ["-", "0.0 ms", "<0.1 ms", "9.9 ms", "12 ms"] == [
         words.milliseconds(each) for each in (None, 0, 0.02, 9.94, 12.3)
     ]
+
+
+def test_a_group_whose_offsets_were_lost_is_unknown_and_stands_among_the_troubles() -> None:
+    """Idle is said of a group that never had any: this one the dashboard has seen at work."""
+    with thread_box() as box:
+        box.send("orders", texts("orders", 4), queue=0)
+        _known(box)
+        who = visitor(box.address)
+        who.open()
+        for lost, state in [(False, words.ABANDONED), (True, words.UNKNOWN_STATE)]:
+            if lost:
+                box.lose_offsets("billing")
+            look(who)
+            assert state == who.site.desk.watching.latest().groups["billing"].state
+            for page in ("/", "/group?group=billing"):
+                assert lost == ("no member, and no offset stored in 1 queue with messages: it never" in who.get(page))

@@ -64,6 +64,8 @@ def why(group: GroupLook) -> str:
     into = history.last(group.track.rates(lambda each: each.ends))
     out = history.last(group.track.rates(lambda each: each.offsets))
     told = f"in {words.rate(into)}/s, out {words.rate(out)}/s"
+    if group.found and group.found.blank:
+        return f"{told}; {group.found.blank}"
     busy = sum(row["running"] for row in group.rows)
     places = sum(row["concurrency"] for row in group.rows)
     if group.rows and group.lag and places and busy >= places:

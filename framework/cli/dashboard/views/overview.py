@@ -68,6 +68,8 @@ def _of_group(group: GroupLook) -> Iterator[Trouble]:
         yield Trouble("bad", f"{group.name}: {lag} behind, by {behind}{grows}", queues, "queue map")
     elif group.state is words.ABANDONED:
         yield Trouble("bad", f"{group.name}: {lag} messages wait, and the group has no member", here, "group")
+    elif found.blank and not found.is_nobody:
+        yield Trouble("bad", f"{group.name}: {found.blank}", here, "group")
     if group.is_paused:
         yield Trouble("note", f"{group.name}: paused on this machine; {lag} messages wait", here, "group")
     for text in group.troubles:
