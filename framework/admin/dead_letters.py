@@ -127,6 +127,8 @@ class LetterQueue:
     """Letters behind this offset were never replayed."""
     replayed: frozenset[int] = frozenset()
     """Offsets of those behind `begin` that were."""
+    unasked: int = 0
+    """So many of those that wait may have been replayed: there were too many to ask for."""
 
     @property
     def begin(self) -> int:
@@ -151,7 +153,7 @@ class LetterQueue:
 
 def queues(admin: Admin, group: str, *, most: int | None = None) -> list[LetterQueue]:
     """The queues of the group's dead letters, as they are now; none where there was never one. `most`: where more
-    letters than that had to be asked for one by one, those behind the offset count as not replayed.
+    letters than that had to be asked for one by one, those behind the offset count as not replayed, and as `unasked`.
 
     ConfigurationError where no broker knows the group, or where its dead letters may not be read.
     """
@@ -178,8 +180,10 @@ def queues(admin: Admin, group: str, *, most: int | None = None) -> list[LetterQ
 def _with_replayed(admin: Admin, group: str, found: list[LetterQueue], most: int | None) -> list[LetterQueue]:
     """Only where a replay left letters behind it, its letters are asked for, one by one."""
     spans = [Span(each.queue, each.begin, min(each.reach, each.end)) for each in found if each.reach > each.begin]
-    if not spans or (most is not None and sum(span.end - span.begin for span in spans) > most):
+    if not spans:
         return found
+    if most is not None and sum(span.end - span.begin for span in spans) > most:
+        return [replace(each, unasked=max(min(each.reach, each.end) - each.begin, 0)) for each in found]
     copies, replayed = Replayed(admin, group), set[tuple[MessageQueue, int]]()
     for message in browse.messages(admin, EVERYTHING, spans, Scan()):
         if copies.has(letter_of(message)):

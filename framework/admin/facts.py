@@ -93,6 +93,8 @@ class LetterFacts:
 
     waiting: int
     lately: int
+    unasked: int = 0
+    """So many of them may have been replayed, which was too much to ask: both counts are at most so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,14 +218,14 @@ def _topic(admin: Admin, group: str, topic: str) -> TopicFacts:
 
 def letters(admin: Admin, group: str, since_ms: int) -> LetterFacts:
     """How many of the group's wait, and how many came since then."""
-    waiting = lately = 0
+    waiting = lately = unasked = 0
     for each in dead_letters.queues(admin, group, most=LETTERS_ASKED):
-        waiting += each.waiting
+        waiting, unasked = waiting + each.waiting, unasked + each.unasked
         if each.waiting:
             first = admin.ask_master(each.queue, exchanges.offset_at(each.queue, since_ms))
             since = max(first, each.begin)
             lately += max(each.end - since - sum(offset >= since for offset in each.replayed), 0)
-    return LetterFacts(waiting, lately)
+    return LetterFacts(waiting, lately, unasked)
 
 
 def _stuck(admin: Admin, found: Positions, seconds: float) -> dict[MessageQueue, int]:

@@ -234,16 +234,19 @@ def _dead_letters(facts: GroupFacts) -> Iterator[Said]:
         return  # no broker has the group: there are none
     if isinstance(facts.letters, FrameworkError):
         yield Unlooked("how many dead letters there are", facts.shown, reason_of(facts.letters))
-    elif facts.letters.lately:
+        return
+    most = "at most " if facts.letters.unasked else ""
+    if facts.letters.lately:
         yield Finding(
-            f"dead letters grow: {facts.letters.lately:,} within the last hour; {facts.letters.waiting:,} wait",
+            f"dead letters grow: {most}{facts.letters.lately:,} within the last hour; "
+            f"{most}{facts.letters.waiting:,} wait",
             facts.shown,
             f"framework-app dlq list {facts.shown} shows why; mend that, then framework-app dlq replay {facts.shown}",
             "warning",
         )
     elif facts.letters.waiting:
         yield Finding(
-            f"{facts.letters.waiting:,} dead letters wait; none came within the last hour",
+            f"{most}{facts.letters.waiting:,} dead letters wait; none came within the last hour",
             facts.shown,
             f"framework-app dlq replay {facts.shown}, or framework-app dlq drop {facts.shown}",
             "notice",

@@ -115,6 +115,11 @@ class GroupHealth:
         return None if isinstance(self.letters, FrameworkError) else self.letters.lately
 
     @property
+    def letters_unasked(self) -> int:
+        """So many of its dead letters may have been replayed: it has at most what `dead` and `dead_lately` say."""
+        return 0 if isinstance(self.letters, FrameworkError) else self.letters.unasked
+
+    @property
     def is_failing(self) -> bool:
         """Messages fail and none succeeds: in the last minute, while they wait for a retry, or since the start."""
         work = self.work

@@ -12,10 +12,15 @@ from framework.admin import dead_letters, facts, replays
 from framework.admin.browse import Scan
 from framework.admin.cluster import Admin
 from framework.admin.dead_letters import Letter, LetterChoice, Replayed
+from framework.admin.facts import LetterFacts
+from framework.cli import main
+from framework.client.options import ClusterOptions
 from framework.errors import BrokerUnreachable, ConnectionLost
 from framework.model.queue import MessageQueue
+from framework.net.real_clock import RealClock
 from framework.reading import Reader, ReaderSettings
-from tests.reading.threads import ThreadBox, texts
+from tests.cli.dashboard.desks import look, visitor
+from tests.reading.threads import ThreadBox, texts, thread_box
 
 EVERY = LetterChoice()
 
@@ -189,9 +194,36 @@ def test_a_look_at_all_groups_asks_for_so_many_and_then_counts_them_as_waiting(
     assert 4 == replayed(admin, group)["sent"]
 
     monkeypatch.setattr(facts, "LETTERS_ASKED", 7)
-    assert 8 == facts.letters(admin, group, 0).waiting
+    assert LetterFacts(waiting=8, lately=8, unasked=8) == facts.letters(admin, group, 0)
     monkeypatch.setattr(facts, "LETTERS_ASKED", 8)
-    assert (4, 4) == (facts.letters(admin, group, 0).waiting, facts.letters(admin, group, 0).lately)
+    assert LetterFacts(waiting=4, lately=4) == facts.letters(admin, group, 0)
+
+
+def test_counts_of_letters_that_nobody_was_asked_for_are_said_to_be_the_most(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wherever they are shown: a table, a sentence, JSON, the doctor, the dashboard."""
+    group, topic = "billing", "orders"
+    with thread_box(brokers=2) as box, Admin(ClusterOptions(name_servers=(box.address,))) as admin:
+        box.send(topic, texts(topic, 1), queue=0, broker="broker-a")
+        die(box, group, topic, 4, DEAD_LETTER_ORIGIN="nothing")
+        die(box, group, topic, 4, start=4)
+        replayed(admin, group)
+        with Reader(ReaderSettings((box.address,))) as reader:
+            reader.commit(group, MessageQueue(topic, "broker-a", 0), 1)
+
+        def shown() -> Iterator[str]:
+            for words in (["groups"], ["groups", group], ["lag", group], ["groups", "--json"], ["doctor", group]):
+                main.run([*words, "--name-server", box.address])
+                yield "".join(capsys.readouterr())
+            who = visitor(box.address, now_ms=RealClock().now_ms)
+            who.open()
+            look(who)
+            yield who.get("/")
+
+        for asked, most in [(1000, False), (7, True)]:
+            monkeypatch.setattr(facts, "LETTERS_ASKED", asked)
+            assert [most] * 6 == ["at most 8" in text for text in shown()]
 
 
 def test_what_is_dropped_behind_a_replay_of_some_counts_the_others(

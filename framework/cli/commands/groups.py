@@ -46,6 +46,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _all(admin: Admin, arguments: argparse.Namespace) -> ExitCode:
     from framework.admin import delayed, health
+    from framework.admin.facts import LETTERS_ASKED
 
     found, failed = lag.of_all(admin, with_members=True, with_own=arguments.all)
     retries, now_ms = delayed.waiting(admin), RealClock().now_ms()
@@ -58,6 +59,12 @@ def _all(admin: Admin, arguments: argparse.Namespace) -> ExitCode:
         output.say(shown.said_of_all(looks))
         table.write(shown.GROUPS, rows)
     unknown, is_unknown = lag.unknown_of(admin, found, is_named=False)
+    for each in looks:
+        if each.letters_unasked:
+            unknown[f"dead letters of {admin.unwrapped(each.positions.group)}"] = (
+                f"at most {each.dead:,}; whether {each.letters_unasked:,} of them were replayed is not asked, "
+                f"since these are more than {LETTERS_ASKED:,}"
+            )
     if retries.unknown:
         unknown["retries that wait"] = retries.unknown
     connect.say_unknown({**failed, **unknown})

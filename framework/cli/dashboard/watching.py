@@ -107,6 +107,11 @@ class GroupLook:
         return None if isinstance(self.letters, FrameworkError) else self.letters.lately
 
     @property
+    def letters_unasked(self) -> int:
+        """So many of its dead letters may have been replayed: it has at most what it shows."""
+        return 0 if isinstance(self.letters, FrameworkError) else self.letters.unasked
+
+    @property
     def members(self) -> int | None:
         return len(self.found.members.members) if self.found else None
 

@@ -63,6 +63,7 @@ def said(admin: Admin, health: GroupHealth) -> str:
 def _parts(health: GroupHealth) -> Iterator[str]:
     """What is wrong, the worst first."""
     found, work = health.positions, health.work
+    most = "at most " if health.letters_unasked else ""
     if found.unserved:
         yield f"{_lost(found)} on {', '.join(sorted(found.unserved))} cannot be seen"
     yield from found.members.held
@@ -70,13 +71,15 @@ def _parts(health: GroupHealth) -> Iterator[str]:
         ago = f"; the last success was {table.age(work.success_ago_s)} ago" if work.success_ago_s is not None else ""
         yield f"nothing succeeds{ago}"
     if health.dead_lately:
-        yield f"{table.some(health.dead_lately, 'dead letter')} in the last hour"
+        yield f"{most}{table.some(health.dead_lately, 'dead letter')} in the last hour"
     if work.failed_in_an_hour:
         yield f"{table.count(work.failed_in_an_hour)} failed in the last hour"
     if work.hanging:
         yield f"{table.some(work.hanging, 'handler')} given up, and still running"
     if work.oldest_s is not None and work.oldest_s >= health.LONG_S:
         yield f"a handler has run for {table.age(work.oldest_s)}"
+    if most:
+        yield f"{most}{table.some(health.dead or 0, 'dead letter')}"
     yield from _of_members(health)
     if health.waiting:
         least = "at least " if health.retries.is_cut else ""
@@ -118,7 +121,7 @@ def said_of_lags(found: Sequence[Positions], retries: WaitingRetries) -> str:
     unknown = sum(each.lag is None and not each.is_nobody for each in found)
     told = f"{len(lags)} behind, by {table.some(sum(lags), 'message')}" if lags else "none behind"
     if waiting := sum(retries.of(each.group) or 0 for each in found):
-        told += f"; {table.some(waiting, 'message')} waiting for a retry"
+        told += f"; {'at least ' if retries.is_cut else ''}{table.some(waiting, 'message')} waiting for a retry"
     told = f"{table.some(len(found), 'group')}: {told}" if found else "no group"
     return f"{told}; of {unknown} the lag is not known in full" if unknown else told
 

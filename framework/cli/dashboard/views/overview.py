@@ -78,7 +78,8 @@ def _of_group(group: GroupLook) -> Iterator[Trouble]:
         yield Trouble("note", f"{group.name}: {who} is not known: {why}", queues, "queue map")
     if group.dead_lately:
         letters = address("/dead-letters", group=group.name)
-        text = f"{group.name}: {words.count(group.dead_lately)} dead letters in the last hour"
+        most = "at most " if group.letters_unasked else ""
+        text = f"{group.name}: {most}{words.count(group.dead_lately)} dead letters in the last hour"
         yield Trouble("bad", text, letters, "dead letters")
 
 
@@ -133,6 +134,7 @@ def row(group: GroupLook) -> dict[str, object]:
         "out_s": history.last(track.rates(lambda each: each.offsets)),
         "failed_s": track.samples[-1].failed_s if track.samples else None,
         "dead": group.dead,
+        "dead_unasked": group.letters_unasked,
         "dead_lately": group.dead_lately,
         "spark": words.spark("Lag", track.line(lambda each: each.lag), show=words.count, tone="note"),
     }
