@@ -6,6 +6,8 @@ import importlib.machinery
 import importlib.util
 import os
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -180,9 +182,39 @@ def test_all_stages_run_whatever_failed_and_the_end_names_it(
     assert 0 == gate.main(["sum"])
 
 
+def test_a_run_says_once_what_failed(tmp_path: Path) -> None:
+    """The steps of `.ci/run` are commands of their own, which say it where they are run alone."""
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci")
+    at_once = (ROOT / ".ci" / "gate").read_text().replace("INSTALLING_PAUSE_S = 3, 10", "INSTALLING_PAUSE_S = 1, 0")
+    (tmp_path / ".ci" / "gate").write_text(at_once)
+    make = tmp_path / "make"
+    make.write_text(
+        '#!/bin/sh\ncase "$1" in check) exec "$PYTHON" .ci/gate check;; -s) echo "error: no docs"; exit 1;; esac\n'
+    )
+    make.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+
+    def said(*command: str) -> list[str]:
+        environment = {**os.environ, "PATH": path, "PYTHON": sys.executable}
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert 1 == done.returncode
+        return [line for line in done.stdout.splitlines() if line.startswith("failed: ")]
+
+    whole, alone = said("bash", ".ci/run"), said(sys.executable, ".ci/gate", "check")
+    assert "failed: docs: error: no docs" in alone
+    assert len(set(whole)) == len(whole)
+    assert set(alone) < set(whole), "and that the jars could not be brought"
+
+
+def test_a_test_that_fails_everywhere_is_one_line(gate: ModuleType) -> None:
+    stages = [gate.Stage(name, lines={"failed": ["tests/test_it.py: no"]}) for name in ("3.12", "tests")]
+    assert ["failed: tests/test_it.py: no"] == gate.end_lines(stages)[2:]
+
+
 def test_the_end_is_forty_lines_at_most(gate: ModuleType) -> None:
-    kinds = {kind: [f"{kind} {number}" for number in range(50)] for kind in gate.SHOWN}
-    stages = [gate.Stage(name, lines=kinds) for name in gate.STAGES]
+    kinds = [{kind: [f"{kind} {name} {number}" for number in range(50)] for kind in gate.SHOWN} for name in gate.STAGES]
+    stages = [gate.Stage(name, lines=lines) for name, lines in zip(gate.STAGES, kinds, strict=True)]
     lines = gate.end_lines(stages)
     assert len(lines) + 1 <= 40  # an empty line comes first
     assert lines[-1].startswith(f"failed: and {50 * len(gate.STAGES) - gate.SHOWN['failed']} more, in ")
