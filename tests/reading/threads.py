@@ -80,7 +80,12 @@ class ThreadBox:
     def lose_offsets(self, group: str, broker: str = "") -> None:
         """As a broker has when it was killed before it wrote them down; all brokers, where none is named."""
         nodes = [node for node in self.broker.nodes if node.name == (broker or node.name)]
-        self.call(lambda: [node.offsets.drop_where(group=group) for node in nodes])
+
+        def lose() -> None:
+            for node in nodes:
+                node.offsets.drop_where(group=group)
+
+        self.call(lose)
 
     def keep_from(self, queue: MessageQueue, low: int) -> None:
         """As if retention had taken what is below."""
