@@ -14,7 +14,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -27,7 +27,7 @@ from framework.settings.document import Document
 from framework.settings.fields import NAMES_A_FILE
 from framework.settings.hidden import Hidden
 from framework.settings.mistakes import without_mistaken
-from framework.settings.models import models_in, walk
+from framework.settings.models import keys_of, models_in, walk
 from framework.settings.schema import SOURCES, AppSettings, alike
 from framework.settings.secret_words import names_a_secret
 
@@ -253,6 +253,7 @@ class _Layers:
                 self.add(self.variables, path, self.environment[variable], f"${variable}", expand=False)
 
     def add(self, layer: _Layer, path: tuple[str, ...], text: str, place: str, *, expand: bool = True) -> None:
+        path = _keyed(path, self.below)
         try:
             value = document.value(text, place)
         except ConfigurationError as mistake:
@@ -361,6 +362,29 @@ def _lay(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
         old = below.get(key)
         below[key] = _lay(old if isinstance(old, dict) else {}, value) if isinstance(value, dict) else value
     return below
+
+
+def _keyed(path: tuple[str, ...], below: Any) -> tuple[str, ...]:
+    """The path, its end as one key with dots where it names one: those of `logging.levels` and `cluster.address_map`,
+    and what weaker sources have, such as a setting of Spark's.
+    """
+    models: list[type[BaseModel]] = [AppSettings]
+    for at, step in enumerate(path[:-1], start=1):
+        fields = [each for model in models for name, each in model.model_fields.items() if step in keys_of(name, each)]
+        below = below.get(step) if isinstance(below, dict) else None
+        rest = ".".join(path[at:])
+        if any(_is_of_texts(each.annotation) for each in fields) or (isinstance(below, dict) and rest in below):
+            return (*path[:at], rest)
+        models = [model for each in fields for model in models_in(each.annotation)] or models
+    return path
+
+
+def _is_of_texts(kind: Any) -> bool:
+    """Whether it is a mapping whose values are no keys and values again."""
+    if get_origin(kind) is not Mapping or any(models_in(kind)):
+        return False
+    of = get_args(kind)[1]
+    return get_origin(get_args(of)[0] if get_origin(of) is Annotated else of) is not Mapping
 
 
 def _covered(below: Any, above: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -45,7 +45,8 @@ Every key of `framework-app.yaml`, generated from `framework/settings/schema.py`
 2. the file: `--config`, else `$FRAMEWORK_APP_CONFIG`, else `./framework-app.yaml`
 3. `--overlay` files, in their order
 4. environment variables: `FRAMEWORK_APP__CONSUMERS__BILLING__CONCURRENCY=4`
-5. the command line: `--set consumers.billing.concurrency=4`
+5. the command line: `--set consumers.billing.concurrency=4`; also where a key has dots:
+   `--set logging.levels.sqlalchemy.engine=warning`, `--set plugins.settings.spark.conf.spark.executor.memory=2g`
 
 **Values.** Durations and sizes have a unit: `500ms`, `30s`, `15m`, `1h30m`; `512KiB`, `64MiB`.
 `${env:NAME}` takes a value from the environment.

@@ -157,6 +157,21 @@ def test_what_is_found_wrong_later_is_said_without_values() -> None:
     assert "f.yaml:3: cannot read '${env:WHERE}/ca.pem': ${env:SHORT} is about\nanother" == str(shown)
 
 
+def test_an_option_names_a_key_that_has_dots(tmp_path: Path) -> None:
+    """They were keys in keys, and so no value: `expected a text, found keys and values`."""
+    file = written(tmp_path, "logging: {levels: {a.b: info, a.c: debug}}\nplugins: {settings: {x: {conf: {y.z: '1'}}}}")
+    given = ["logging.levels.a.b=error", "cluster.address_map.10.0.0.1:10911=localhost:1", "logging.levels.d=info"]
+
+    settings = load(
+        file, environment={}, overrides=[override(each) for each in (*given, "plugins.settings.x.conf.y.z=2")]
+    )
+
+    assert {"a.b": "error", "a.c": "debug", "d": "info"} == settings.logging.levels
+    assert {"10.0.0.1:10911": "localhost:1"} == settings.cluster.address_map
+    assert "--set logging.levels.a.b" == settings.place("logging", "levels", "a.b")
+    assert {"conf": {"y.z": "2"}} == settings.plugins.settings["x"]
+
+
 def test_lists_are_replaced_whole(tmp_path: Path) -> None:
     file = written(tmp_path, "cluster: {name_servers: ['a:1', 'b:2', 'c:3']}")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from framework.settings.units import Duration, Size
 
@@ -59,6 +59,12 @@ class SparkSettings(BaseModel):
     groups: Mapping[str, GroupSettings] = {}
     """How the handlers of each group run. Groups that are not named here run in `mode: driver`."""
 
+    @field_validator("conf", mode="before")
+    @classmethod
+    def _with_dots(cls, given: Any) -> Any:
+        """`--set plugins.settings.spark.conf.spark.driver.memory=3g` is keys in keys; of two, what was laid later counts."""
+        return dict(_dotted(given)) if isinstance(given, Mapping) else given
+
     @model_validator(mode="after")
     def _fits(self) -> SparkSettings:
         if self.remote and not _REMOTE.fullmatch(self.remote):
@@ -75,3 +81,11 @@ class SparkSettings(BaseModel):
                     "Spark Connect run in the server; use mode: driver, or master"
                 )
         return self
+
+
+def _dotted(given: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in given.items():
+        if isinstance(value, Mapping):
+            yield from _dotted(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

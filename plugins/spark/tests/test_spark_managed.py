@@ -203,6 +203,15 @@ def test_sessions_that_cannot_work_are_refused(settings: dict[str, Any], words: 
         SparkSettings.model_validate(settings)
 
 
+def test_keys_of_spark_s_have_dots_wherever_they_come_from() -> None:
+    """`--set plugins.settings.spark.conf.spark.sql.shuffle.partitions=4` was refused: found keys and values."""
+    given = {"spark.ui.enabled": "false", "spark": {"sql": {"shuffle": {"partitions": "4"}}, "ui.enabled": "true"}}
+
+    conf = SparkSettings.model_validate({"conf": given}).conf
+
+    assert {"spark.ui.enabled": "true", "spark.sql.shuffle.partitions": "4"} == conf
+
+
 def worker_python(folder: Path, body: str) -> str:
     """A program that Spark's workers would be told to run."""
     script = folder / "python"
