@@ -5,11 +5,12 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from framework.errors import FrameworkError
 from framework_spark.counting import Totals
 from framework_spark.options import column_options, sink_options, source_options
 from framework_spark.schema import check_schema, schema_of
 from framework_spark.sink import BatchWriter, StreamWriter
-from framework_spark.source import BatchReader, StreamReader
+from framework_spark.source import BatchReader, MisusedStream, StreamReader
 
 
 class RocketMQ(DataSource):
@@ -29,9 +30,12 @@ class RocketMQ(DataSource):
         options = source_options(self.options, streaming=False)
         return BatchReader(options, check_schema(schema, schema_of(options.columns)), self.totals)
 
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802
-        options = source_options(self.options, streaming=True)
-        return StreamReader(options, check_schema(schema, schema_of(options.columns)), self.totals)
+    def streamReader(self, schema: StructType) -> StreamReader | MisusedStream:  # noqa: N802
+        try:
+            options = source_options(self.options, streaming=True)
+            return StreamReader(options, check_schema(schema, schema_of(options.columns)), self.totals)
+        except FrameworkError as error:
+            return MisusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         return BatchWriter(sink_options(self.options, streaming=False), schema, overwrite=overwrite)

@@ -373,3 +373,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._survey is not None:
             self._survey.close()
             self._survey = None
+
+
+class MisusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Of options that cannot work: it raises when Spark asks where to begin. Spark 4.3 stops a reader also where making
+    it failed, so what was raised there ends in an UnboundLocalError.
+    """
+
+    def __init__(self, error: FrameworkError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> Offsets:  # noqa: N802
+        raise self._error
+
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
+        raise self._error
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        raise self._error

@@ -336,7 +336,7 @@ def test_a_request_is_made_again_as_often_as_it_is_said(
         list(reader.read(piece))
     assert 2 == asked.hits
     with pytest.raises(ConfigurationError, match=r"option fetchRetries=.many.: write a whole number from 0 on"):
-        stream(filled, fetchRetries="many")
+        source_options({"nameServers": "a:1", "topic": "orders", "fetchRetries": "many"}, streaming=True)
 
 
 @pytest.mark.timeout(600)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pickle
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
+from framework_spark.causes import cause_of
 from framework_spark.kafka_names import instead_of
 from framework_spark.options import BATCH, SINK, STREAM, Bound, sink_options, source_options
 from framework_spark.queue_texts import EARLIEST, LATEST
@@ -152,3 +155,31 @@ def test_what_kafka_s_source_calls_alike_is_none_of_its_own() -> None:
 def test_a_value_is_shown_as_it_was_written() -> None:
     with pytest.raises(ConfigurationError, match="option failOnDataLoss='Maybe': write true or false"):
         source_options({**NEEDED, "failondataloss": "Maybe"}, streaming=True)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize(
+    ("name", "complaint", "trigger"),
+    [
+        ("startingOffsets", "option startingOffsets='x': write earliest, latest, or", {"availableNow": True}),
+        ("kafka.max.poll.records", "is Kafka's; leave it out: there is no client", {"processingTime": "1 second"}),
+        ("startingOffset", "did you mean 'startingOffsets'?", {"availableNow": True}),
+    ],
+)
+def test_a_stream_says_of_a_wrong_option_what_a_batch_read_says(
+    spark: Any, tmp_path: Path, name: str, complaint: str, trigger: dict[str, Any]
+) -> None:
+    """Spark ended it in an UnboundLocalError of its own. A schema that is given has no options looked at in `load()`."""
+    given = {**NEEDED, name: "x"}
+    with pytest.raises(Exception, match=re.escape(complaint)) as of_batch:
+        spark.read.format("rocketmq").options(**given).schema("offset bigint").load().collect()
+
+    frame = spark.readStream.format("rocketmq").options(**given).schema("offset bigint").load()
+    query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).trigger(**trigger).start()
+    with pytest.raises(Exception, match=re.escape(complaint)) as of_stream:
+        query.awaitTermination(300)
+
+    assert "UnboundLocalError" not in str(of_stream.value)
+    assert cause_of(of_batch.value) == cause_of(of_stream.value)
+    assert complaint in cause_of(of_stream.value)
