@@ -39,7 +39,7 @@ class Program:
         self.process.wait(60)
 
     def victims(self, kind: str) -> list[int]:
-        return [pid for pid in descendants(self.process.pid) if WORDS[kind] in _words_of(pid)]
+        return victims(self.process.pid, kind)
 
     def said(self) -> str:
         """The end of its log."""
@@ -52,6 +52,11 @@ def ended_after(program: Program) -> Iterator[Program]:
         yield program
     finally:
         program.kill()
+
+
+def victims(ancestor: int, kind: str) -> list[int]:
+    """Processes of Spark's that it has started, and theirs."""
+    return [pid for pid in descendants(ancestor) if WORDS[kind] in _words_of(pid)]
 
 
 def descendants(pid: int) -> list[int]:

@@ -7,16 +7,16 @@ from framework_spark.splitting import side_effect_free
 if TYPE_CHECKING:
     from framework_spark.reading import read, read_stream
     from framework_spark.registry import SchemaRegistry, payload, schema_id
-    from framework_spark.watching import Progress, ProgressListener, progress
+    from framework_spark.watching import Progress, ProgressListener, progress, reason
 
 __all__ = [
-    "Progress", "ProgressListener", "SchemaRegistry", "payload", "progress", "read", "read_stream", "schema_id",
-    "side_effect_free",
+    "Progress", "ProgressListener", "SchemaRegistry", "payload", "progress", "read", "read_stream", "reason",
+    "schema_id", "side_effect_free",
 ]  # fmt: skip
 
 _PLACES = {
     "Progress": "watching", "ProgressListener": "watching", "SchemaRegistry": "registry", "payload": "registry",
-    "progress": "watching", "read": "reading", "read_stream": "reading", "schema_id": "registry",
+    "progress": "watching", "read": "reading", "read_stream": "reading", "reason": "watching", "schema_id": "registry",
 }  # fmt: skip
 
 

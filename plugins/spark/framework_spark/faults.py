@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
+from framework_spark.causes import is_io_error, thrown
 from framework_spark.limit import JobOverLimit
 
 DEATHS_MAX = 5
@@ -42,39 +43,21 @@ def fault_of(error: BaseException) -> tuple[Fault, BaseException]:
 def _found(error: BaseException) -> tuple[Fault, BaseException]:
     found = (Fault.HANDLER, error)
     for each in _chained(error):
-        for thrown in _thrown(each):
-            names = [frame.getClassName() for frame in thrown.getStackTrace()]
+        for one in thrown(each):
+            names = [frame.getClassName() for frame in one.getStackTrace()]
             if any(name.startswith(_READING) for name in names):
                 return Fault.READING, each
-            if _is_death(thrown, names):
+            if _is_death(one, names):
                 found = (Fault.SPARK, each)
     return found
 
 
-def _is_death(thrown: Any, names: list[str]) -> bool:
+def _is_death(one: Any, names: list[str]) -> bool:
     """A pipe to a Python process broke, or a job ended without an error of any task."""
-    if thrown.getCause() is not None:
+    if one.getCause() is not None:
         return False
-    is_of_python = _is_io_error(thrown) and any(name.startswith(_PYTHON) for name in names)
+    is_of_python = is_io_error(one) and any(name.startswith(_PYTHON) for name in names)
     return is_of_python or (bool(names) and names[0].startswith(_SCHEDULER))
-
-
-def _is_io_error(thrown: Any) -> bool:
-    kind = thrown.getClass()
-    while kind is not None and kind.getName() != "java.io.IOException":
-        kind = kind.getSuperclass()
-    return kind is not None
-
-
-def _thrown(error: BaseException) -> Iterator[Any]:
-    """The JVM's exceptions behind one of Python's."""
-    # pyspark converts those that it knows, and keeps the JVM's beside it; py4j's own has it under another name.
-    thrown = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
-    for _ in range(_DEPTH_MAX):
-        if thrown is None:
-            return
-        yield thrown
-        thrown = thrown.getCause()
 
 
 def _chained(error: BaseException) -> Iterator[BaseException]:

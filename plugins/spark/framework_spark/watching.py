@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from framework.model.queue import MessageQueue
+from framework_spark.causes import cause_of
 from framework_spark.counting import Counting, Reads
 from framework_spark.limit import is_connect
 from framework_spark.mistakes import SparkMisused
@@ -87,6 +88,16 @@ def progress(query: Any, listener: ProgressListener | None = None) -> Progress |
         return listener.progress(query)
     newest = query.lastProgress
     return progress_of(newest) if newest else None
+
+
+def reason(query: Any) -> str:
+    """Why a query has ended, in one line: what was raised at first, without Spark's plan. Empty: it runs, or was stopped."""
+    if not query.isActive:
+        try:
+            query.awaitTermination(0.001)  # what `exception()` answers knows of no cause in the JVM
+        except Exception as error:  # noqa: BLE001 - border: Spark's, of whichever kind
+            return cause_of(error)
+    return ""
 
 
 def progress_of(report: Mapping[str, Any], reads: Reads | None = None) -> Progress | None:

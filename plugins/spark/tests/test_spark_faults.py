@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from framework_spark import reason
+from framework_spark.causes import SOURCE_DIED, cause_of
 from framework_spark.faults import DEATHS_MAX
 from framework_spark.frames import ADDRESS
 from framework_spark.managed import ManagedQuery
@@ -32,6 +34,7 @@ from framework.wire.command import RemotingCommand
 from tests.patience import wait_until
 from tests.reading.tables import messages
 from tests.reading.threads import ThreadBox, texts
+from tests.reading.victims import kill, victims
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.xdist_group("spark")]
 
@@ -166,3 +169,23 @@ def test_in_mode_driver_a_worker_that_dies_spends_no_attempt_either(spark: Any) 
 
     assert [3, 3] == runs
     assert ["batch held up"] == [line["event"] for line in lines]
+
+
+def test_a_source_process_that_died_is_named(spark: Any, box: ThreadBox, topic: str, tmp_path: Path) -> None:
+    """Spark's own text ends at "terminated with exception:", or at what became of its pipe."""
+    box.send(topic, texts(topic, 1), queue=0, broker="broker-a")
+    before = victims(os.getpid(), "source")
+    frame = spark.readStream.format("rocketmq").options(nameServers=box.address, topic=topic).load()
+    query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    try:
+        wait_until(lambda: query.lastProgress is not None or query.exception() is not None, "a first look", 300)
+        assert "" == reason(query)
+        (pid,) = set(victims(os.getpid(), "source")) - set(before)
+        kill(pid)
+        with pytest.raises(Exception, match="terminated with exception: ") as raised:
+            query.awaitTermination(300)
+    finally:
+        query.stop()
+
+    assert cause_of(raised.value) == reason(query)
+    assert reason(query).endswith(f"Exception: {SOURCE_DIED}"), reason(query)
