@@ -28,12 +28,14 @@ class RocketMQ(DataSource):
 
     def reader(self, schema: StructType) -> BatchReader:
         options = source_options(self.options, streaming=False)
-        return BatchReader(options, check_schema(schema, schema_of(options.columns)), self.totals)
+        check_schema(schema, schema_of(options.columns))
+        return BatchReader(options, schema, self.totals)
 
     def streamReader(self, schema: StructType) -> StreamReader | MisusedStream:  # noqa: N802
         try:
             options = source_options(self.options, streaming=True)
-            return StreamReader(options, check_schema(schema, schema_of(options.columns)), self.totals)
+            check_schema(schema, schema_of(options.columns))
+            return StreamReader(options, schema, self.totals)
         except FrameworkError as error:
             return MisusedStream(error)
 

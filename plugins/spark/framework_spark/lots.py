@@ -9,15 +9,13 @@ process that works for the sink is a member of the producer group, and answers w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-import pyarrow as pa
-
 from framework import FrameworkError, Lots, Message, Producer, transaction_check
 from framework_spark.options import LotOptions, SinkOptions
-from framework_spark.outgoing import ROW, connection_of, quiet_logs, row_of
+from framework_spark.outgoing import ROW, Outgoing, connection_of, quiet_logs
 
 T = TypeVar("T")
 
@@ -25,28 +23,17 @@ KNOWN_MAX = 64
 """Queries that one process answers for without reading anew where they are."""
 
 
-def prepared(
-    options: SinkOptions, batches: Iterator[pa.RecordBatch], name: str, lot: int, partition: int
-) -> tuple[int, bytes]:
-    """On an executor: store all rows as half messages; how many, and what `settle` is to be given of them."""
-    count = 0
-
-    def messages() -> Iterator[Message]:
-        nonlocal count
-        for batch in batches:
-            for values in batch.to_pylist():
-                yield row_of(values, options, f"{name}/{lot}/{partition}/{count}").message
-                count += 1
+def prepared(options: SinkOptions, rows: Outgoing, name: str, lot: int) -> bytes:
+    """On an executor: store all rows as half messages; what `settle` is to be given of them."""
 
     async def work(desk: _Desk) -> bytes:
         lots = desk.of(name)
         # Before the first lot there may be no records yet; the commit finds out.
         if (lot or desk.lots.record_topic) and await lots.is_decided(lot):
             return b""
-        return await lots.prepare(messages())
+        return await lots.prepare(row.message for row in rows)
 
-    data = _run(options, work)
-    return count, data
+    return _run(options, work)
 
 
 def settle(options: SinkOptions, name: str, lot: int, given: Sequence[bytes]) -> None:

@@ -42,7 +42,7 @@ BATCH = (*SOURCE, "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"
 STREAM = (*SOURCE, "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 OF_LOTS = ("recordTopic", "unconfirmedWait", "txnAppId", "txnVersion")
 """What means something for a transactional sink alone."""
-SINK = (*PATIENT, "topic", "batchSize", "transactional", *OF_LOTS)
+SINK = (*PATIENT, "topic", "batchSize", "emptyBody", "transactional", *OF_LOTS)
 _EVERYWHERE = frozenset({*BATCH, *STREAM, *SINK})
 CHECKPOINT = "checkpointlocation"
 _SPARKS_OWN = frozenset({CHECKPOINT, "queryname"})  # of writeStream; Spark hands them on
@@ -138,6 +138,8 @@ class SinkOptions:
     topic: str
     batch_size: int
     broker_wait_ms: int
+    skips_empty: bool = False
+    """Whether a row without a body is left out; else it is an error."""
     lots: LotOptions | None = None
     """Of a transactional one."""
 
@@ -202,10 +204,12 @@ def sink_options(given: Mapping[str, str], *, streaming: bool = True) -> SinkOpt
         lots = _lots(options, streaming=streaming)
     elif useless := [name for name in OF_LOTS if options.text(name)]:
         raise SparkMisused(f"option {useless[0]}: it means nothing without transactional=true; leave it out")
+    empty = options.text("emptyBody").lower()
+    if empty not in {"", FAIL, SKIP}:
+        raise SparkMisused(f"option emptyBody={shorten(options.text('emptyBody'))}: write {FAIL} or {SKIP}")
     settings = _settings(options, "framework_spark_sink" if lots is None else "framework_spark_transactions")
-    return SinkOptions(
-        settings, settings.group, topic, options.count("batchSize") or 256, _broker_wait_ms(options), lots
-    )
+    batch_size, wait_ms = options.count("batchSize") or 256, _broker_wait_ms(options)
+    return SinkOptions(settings, settings.group, topic, batch_size, wait_ms, empty == SKIP, lots)
 
 
 def _broker_wait_ms(options: _Given) -> int:

@@ -13,6 +13,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from framework.errors import nearest
 from framework_spark.mistakes import SparkMisused
 from framework_spark.options import COLUMN, ColumnOptions
 
@@ -50,16 +51,22 @@ def schema_of(columns: ColumnOptions) -> StructType:
 
 
 def check_schema(given: StructType, known: StructType = SCHEMA) -> StructType:
-    """Some of these columns, with our types, or ConfigurationError: `.schema(...)` chooses them, it casts nothing."""
-    types = {field.name: field.dataType for field in known.fields}
+    """These columns as they are called here, or ConfigurationError: `.schema(...)` chooses some, in any case, as
+    everywhere in Spark, and with our types: it casts nothing.
+    """
+    fields = {field.name.lower(): field for field in known.fields}
+    found: dict[str, StructField] = {}
     for field in given.fields:
-        if field.name not in types:
+        ours = fields.get(field.name.lower())
+        if ours is None:
+            hint = nearest(field.name, known.names) or f"; choose among {', '.join(known.names)}"
+            raise SparkMisused(f"schema: no column {field.name!r}{hint}; propertyColumns adds properties")
+        if field.dataType != ours.dataType:
             raise SparkMisused(
-                f"schema: no column {field.name!r}; choose among {', '.join(types)}; propertyColumns adds properties"
-            )
-        if field.dataType != types[field.name]:
-            raise SparkMisused(
-                f"schema: column {field.name} is {types[field.name].simpleString()}, "
+                f"schema: column {ours.name} is {ours.dataType.simpleString()}, "
                 f"not {field.dataType.simpleString()}; cast it after reading"
             )
-    return given
+        if ours.name in found:
+            raise SparkMisused(f"schema: column {ours.name} is there twice; name it once")
+        found[ours.name] = StructField(ours.name, ours.dataType, field.nullable)
+    return StructType(list(found.values()))

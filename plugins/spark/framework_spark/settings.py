@@ -62,7 +62,7 @@ class SparkSettings(BaseModel):
     @field_validator("conf", mode="before")
     @classmethod
     def _with_dots(cls, given: Any) -> Any:
-        """`--set plugins.settings.spark.conf.spark.driver.memory=3g` is keys in keys; of two, what was laid later counts."""
+        """`--set plugins.settings.spark.conf.spark.driver.memory=3g` is keys in keys; of two, the later counts."""
         return dict(_dotted(given)) if isinstance(given, Mapping) else given
 
     @model_validator(mode="after")

@@ -31,7 +31,7 @@ from framework.reading import Reader
 from framework_spark import lots
 from framework_spark.mistakes import SparkMisused
 from framework_spark.options import SinkOptions
-from framework_spark.outgoing import Row, connection_of, quiet_logs, row_of
+from framework_spark.outgoing import Outgoing, Row, connection_of, quiet_logs
 from framework_spark.survey import warn
 
 T = TypeVar("T")
@@ -56,6 +56,8 @@ class Sent(WriterCommitMessage):
     """What one task sent."""
 
     rows: int
+    left_out: int = 0
+    """Rows without a body, with `emptyBody=skip`."""
     query: str = ""
     prepared: bytes = b""
     """Half messages, which the driver's commit ends; empty where their batch was decided before."""
@@ -63,17 +65,18 @@ class Sent(WriterCommitMessage):
 
 def check_columns(schema: StructType, options: SinkOptions) -> None:
     """Columns that we know, with types that we take, or ConfigurationError naming the first that will not do."""
-    for field in schema.fields:
-        if field.name not in TYPES:
+    names = [name.lower() for name in schema.names]  # as everywhere in Spark
+    for field, name in zip(schema.fields, names, strict=True):
+        if name not in TYPES:
             raise SparkMisused(
                 f"sink: no column {field.name!r}{nearest(field.name, TYPES)}; select among {', '.join(TYPES)}"
             )
-        if field.dataType.simpleString() not in TYPES[field.name]:
+        if field.dataType.simpleString() not in TYPES[name]:
             raise SparkMisused(
-                f"sink: column {field.name} is {field.dataType.simpleString()}; "
-                f"cast it to {' or '.join(TYPES[field.name])}"
+                f"sink: column {name} is {field.dataType.simpleString()}; cast it to {' or '.join(TYPES[name])}"
             )
-    names = schema.fieldNames()
+        if names.count(name) > 1:
+            raise SparkMisused(f"sink: column {name} is there twice; select one of them")
     if "body" not in names:
         raise SparkMisused("sink: column body is missing; it is what is sent")
     if not options.topic and "topic" not in names:
@@ -82,22 +85,18 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
         raise SparkMisused("sink: column delay: half messages have no delay; leave it out with transactional=true")
 
 
-def send_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch], prefix: str) -> int:
-    """On an executor: send all rows; answers how many. Raises when a row cannot be sent, which fails the task."""
+def send_rows(options: SinkOptions, rows: Outgoing) -> None:
+    """On an executor: send all rows. Raises when a row cannot be sent, which fails the task."""
     quiet_logs()
-    return asyncio.run(_send(options, batches, prefix))
+    asyncio.run(_send(options, rows))
 
 
-async def _send(options: SinkOptions, batches: Iterator[pa.RecordBatch], prefix: str) -> int:
-    count = 0
+async def _send(options: SinkOptions, rows: Outgoing) -> None:
     async with Producer(group=options.group, **connection_of(options)) as producer:
         outbox = _Outbox(producer, options)
-        for batch in batches:
-            for values in batch.to_pylist():
-                await outbox.put(row_of(values, options, f"{prefix}/{count}"))
-                count += 1
+        for row in rows:
+            await outbox.put(row)
         await outbox.flush()
-    return count
 
 
 class _Outbox:
@@ -187,18 +186,24 @@ class _Write:
         name = query or task.getLocalProperty("sql.streaming.queryId") or "query"
         epoch = int(task.getLocalProperty("streaming.sql.batchId") or 0)
         if self.options.lots is None:
-            return Sent(send_rows(self.options, iterator, f"{name}/{epoch}/{task.partitionId()}"))
+            rows = Outgoing(self.options, iterator, f"{name}/{epoch}/{task.partitionId()}")
+            send_rows(self.options, rows)
+            return Sent(rows.sent, rows.left_out)
         if not query and not task.getLocalProperty("sql.streaming.queryId"):
             raise SparkMisused("sink: transactional=true: Spark does not say which query this is")
         epoch = self.options.lots.lot if query else epoch
-        count, prepared = lots.prepared(self.options, iterator, name, epoch, task.partitionId())
-        return Sent(count, name, prepared)
+        rows = Outgoing(self.options, iterator, f"{name}/{epoch}/{task.partitionId()}")
+        prepared = lots.prepared(self.options, rows, name, epoch)
+        return Sent(rows.sent, rows.left_out, name, prepared)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], epoch: int) -> None:
         """Have each row of the epoch seen, once. Without `transactional` it was seen when it was sent."""
+        sent = [each for each in messages if isinstance(each, Sent)]
         if self.options.lots is not None:
-            sent = [each for each in messages if isinstance(each, Sent)]
             lots.settle(self.options, sent[0].query, epoch, [each.prepared for each in sent])
+        if left_out := sum(each.left_out for each in sent):
+            rows = left_out + sum(each.rows for each in sent)
+            warn(f"batch {epoch}: {left_out} of {rows} rows had no body, and were left out as emptyBody=skip says")
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Drop what is prepared, where a task failed. Where each has a message, `commit` was called, and may have

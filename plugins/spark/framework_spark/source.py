@@ -40,6 +40,7 @@ from framework_spark.outages import EVERYONE, Outages
 from framework_spark.packed import Packed
 from framework_spark.queue_texts import Offsets
 from framework_spark.reports import said
+from framework_spark.schema import check_schema, schema_of
 from framework_spark.survey import DataLost, Ends, Survey, warn, written
 
 _STORED = "storeTime"
@@ -60,7 +61,7 @@ def read_piece(
     if not isinstance(partition, Piece):  # a batch of no piece has one task, which Spark makes up
         assert partition.value is None, f"not a partition of ours: {partition!r}"
         return
-    shape = to_arrow_schema(schema, timezone="UTC")
+    shape = to_arrow_schema(check_schema(schema, schema_of(options.columns)), timezone="UTC")
     damage = Damage(options, shape)
     timed = Timed(options.where, damage.shape)
     queue, begin, end = partition.piece
@@ -79,7 +80,8 @@ def read_piece(
                 columns=Packed,
             ):
                 assert isinstance(columns, Packed), "as it was asked for"
-                yield from map(damage.of, map(timed.of, columns.batches(timed.shape)))
+                for batch in map(damage.of, map(timed.of, columns.batches(timed.shape))):
+                    yield batch if shape.names == schema.names else batch.rename_columns(schema.names)
                 damage.note(columns.passed_over, f"going on, as {damage.said} says")
         except ProtocolError as error:
             raise ProtocolError(f"{error.reason}; {DAMAGED_REMEDY}", peer=queue.broker) from error

@@ -26,6 +26,7 @@ from framework_spark.queue_texts import EARLIEST, LATEST, Offsets
 
 REFRESH_SECONDS = 5.0  # until a new queue, topic or broker is noticed; Kafka's source asks each trigger
 RECENT_SECONDS = 0.5
+CLOCKS_MS = 60_000  # by which clocks may differ, of who wrote a time and of this machine
 AGES_MAX = 16  # queues that are asked how long their messages wait, at each report
 
 Ends = dict[MessageQueue, int]
@@ -195,6 +196,11 @@ class Survey:
         for queue in queues:
             when_ms = instants.get(queue, bound.timestamp_ms)
             if when_ms is not None:
+                if option == "startingOffsets" and when_ms > time.time() * 1000 + CLOCKS_MS:
+                    raise SparkMisused(
+                        f"{queue}: it is to begin at {written(when_ms)}, which is to come; from now on is "
+                        "startingOffsets=latest"
+                    )
                 found[queue] = self._offset_at(queue, when_ms, must_match=bound.must_match)
             else:
                 found[queue] = self._resolved(queue, offsets.get(queue, bound.everywhere))

@@ -91,7 +91,7 @@ def progress(query: Any, listener: ProgressListener | None = None) -> Progress |
 
 
 def reason(query: Any) -> str:
-    """Why a query has ended, in one line: what was raised at first, without Spark's plan. Empty: it runs, or was stopped."""
+    """Why a query has ended, in one line: what was raised at first, without Spark's plan. Empty where nothing was."""
     if not query.isActive:
         try:
             query.awaitTermination(0.001)  # what `exception()` answers knows of no cause in the JVM

@@ -10,6 +10,7 @@ import pytest
 import trustme
 from framework_spark.datasource import RocketMQ
 from framework_spark.options import sink_options
+from framework_spark.outgoing import Outgoing
 from framework_spark.schema import SCHEMA
 from framework_spark.sink import send_rows
 from pyspark.sql.datasource import CaseInsensitiveDict
@@ -22,7 +23,10 @@ from tests.reading.threads import thread_box
 
 def sent(**options: str) -> int:
     batch = pa.RecordBatch.from_pydict({"body": [f"m{n}" for n in range(5)]})
-    return send_rows(sink_options({"topic": "orders", **options}), iter([batch]), "q/0/0")
+    given = sink_options({"topic": "orders", **options})
+    rows = Outgoing(given, iter([batch]), "q/0/0")
+    send_rows(given, rows)
+    return rows.sent
 
 
 def read(**options: str) -> list[bytes]:

@@ -54,7 +54,7 @@ def test_every_option_of_kafka_s_source_has_its_row_beside_ours() -> None:
 
 def test_a_consumer_drops_rows_that_spark_repeated(capfd: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {"__name__": __name__}
-    exec(EXAMPLES[5], names)
+    exec(EXAMPLES[6], names)
 
     with Harness(names["ledger"]) as desk:
         for row in (0, 1, 0, 2, 1):
@@ -127,7 +127,7 @@ def test_the_example_of_a_state_runs(spark: Any, tmp_path: Path) -> None:
 def _run_examples(
     spark: Any, box: ThreadBox, reader: Reader, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    batch, less, stream, handler, splitting, _, _, heads, *_, watching = EXAMPLES
+    batch, less, stream, handler, splitting, writing, _, _, heads, *_, watching = EXAMPLES
     box.send("orders", [Message("orders", f"m{n}", tags="red" if n % 2 else "blue") for n in range(6)], queue=0)
     names: dict[str, Any] = {
         "spark": spark, "name_servers": box.address, "checkpoint": str(tmp_path / "checkpoint")
@@ -142,6 +142,9 @@ def _run_examples(
     exec(stream, names)
     assert names["query"].exception() is None
     assert 6 == sum(reader.max_offset(queue) for queue in reader.queues("paid"))
+
+    exec(writing, names)
+    assert 1 == sum(reader.max_offset(queue) for queue in reader.queues("receipts"))
 
     framed = spark.createDataFrame([(0, b"\x00\x00\x00\x00\x07" + b'{"price": 1.5}')], "offset bigint, body binary")
     names["frame"] = framed

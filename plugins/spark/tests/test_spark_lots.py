@@ -11,7 +11,8 @@ import pytest
 from framework_spark import lots
 from framework_spark.answering import Answering
 from framework_spark.datasource import RocketMQ
-from framework_spark.options import sink_options
+from framework_spark.options import SinkOptions, sink_options
+from framework_spark.outgoing import Outgoing
 from framework_spark.sink import Sent, StreamWriter
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
@@ -40,6 +41,13 @@ def batches(*bodies: str) -> Any:
     return iter([pa.RecordBatch.from_pydict({"body": [each.encode() for each in bodies]})])
 
 
+def prepared(options: SinkOptions, rows: Any, name: str, lot: int, partition: int) -> tuple[int, bytes]:
+    """As a task does it; how many rows left, and its message to the driver."""
+    outgoing = Outgoing(options, rows, f"{name}/{lot}/{partition}")
+    data = lots.prepared(options, outgoing, name, lot)
+    return outgoing.sent, data
+
+
 def seen(reader: Reader, topic: str) -> list[bytes]:
     return sorted(
         (body or b"")
@@ -53,20 +61,20 @@ def test_rows_are_seen_when_their_epoch_is_committed_and_once_if_spark_repeats_i
     box: ThreadBox, reader: Reader, topic: str
 ) -> None:
     options = sink_options(options_of(box.address, topic=topic))
-    parts = [lots.prepared(options, batches("a", "b"), f"q-{topic}", 0, 0)]
-    parts.append(lots.prepared(options, batches("c"), f"q-{topic}", 0, 1))
+    parts = [prepared(options, batches("a", "b"), f"q-{topic}", 0, 0)]
+    parts.append(prepared(options, batches("c"), f"q-{topic}", 0, 1))
     assert [2, 1] == [count for count, _ in parts]
     assert [] == seen(reader, topic)
     for _ in range(2):
         lots.settle(options, f"q-{topic}", 0, [data for _, data in parts])
         assert [b"a", b"b", b"c"] == seen(reader, topic)
 
-    again = lots.prepared(options, batches("a", "b"), f"q-{topic}", 0, 0)  # its records were not asked for
+    again = prepared(options, batches("a", "b"), f"q-{topic}", 0, 0)  # its records were not asked for
     lots.settle(options, f"q-{topic}", 0, [again[1]])
     assert [b"a", b"b", b"c"] == seen(reader, topic)
-    following = lots.prepared(options, batches("d"), f"q-{topic}", 1, 0)
+    following = prepared(options, batches("d"), f"q-{topic}", 1, 0)
     lots.settle(options, f"q-{topic}", 1, [following[1]])
-    assert (0, b"") == lots.prepared(options, batches("d"), f"q-{topic}", 1, 0)
+    assert (0, b"") == prepared(options, batches("d"), f"q-{topic}", 1, 0)
     assert [b"a", b"b", b"c", b"d"] == seen(reader, topic)
 
 
@@ -81,8 +89,8 @@ def test_an_epoch_with_a_failed_task_is_dropped_and_one_that_may_be_decided_is_n
         return False
 
     undo = box.broker.intercept(Interceptor(code=RequestCode.END_TRANSACTION, times=None, when=note))
-    _, data = lots.prepared(writer._write.options, batches("a", "b"), f"q-{topic}", 0, 0)
-    sent = Sent(2, f"q-{topic}", data)
+    _, data = prepared(writer._write.options, batches("a", "b"), f"q-{topic}", 0, 0)
+    sent = Sent(2, query=f"q-{topic}", prepared=data)
     writer.abort([sent], 0)
     assert [] == ended
     writer.abort([sent, None], 0)
@@ -186,8 +194,8 @@ def test_a_member_that_outlives_the_driver_answers_for_it(box: ThreadBox, reader
     """What a failed attempt left is asked about, and rolled back once the epoch is over; until then it stays."""
     options = sink_options(options_of(box.address, topic=topic))
     name = f"q-{topic}"
-    _, orphan = lots.prepared(options, batches("orphan"), name, 0, 0)
-    _, kept = lots.prepared(options, batches("kept"), name, 0, 0)
+    _, orphan = prepared(options, batches("orphan"), name, 0, 0)
+    _, kept = prepared(options, batches("kept"), name, 0, 0)
     assert orphan
     answers: list[tuple[str, str]] = []
 

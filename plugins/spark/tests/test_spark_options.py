@@ -170,7 +170,7 @@ def test_a_value_is_shown_as_it_was_written() -> None:
 def test_a_stream_says_of_a_wrong_option_what_a_batch_read_says(
     spark: Any, tmp_path: Path, name: str, complaint: str, trigger: dict[str, Any]
 ) -> None:
-    """Spark ended it in an UnboundLocalError of its own. A schema that is given has no options looked at in `load()`."""
+    """Spark ended it in an UnboundLocalError of its own. With a schema, `load()` looks at no options."""
     given = {**NEEDED, name: "x"}
     with pytest.raises(Exception, match=re.escape(complaint)) as of_batch:
         spark.read.format("rocketmq").options(**given).schema("offset bigint").load().collect()

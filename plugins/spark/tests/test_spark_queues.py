@@ -154,6 +154,25 @@ def test_a_time_without_a_message_behind_it_is_the_end_or_an_error(
         assert {} == pieces_of(box, **late, **{**strict, "startingOffsetsByTimestampStrategy": "latest"})
 
 
+def test_a_beginning_that_is_to_come_is_refused_and_an_end_is_the_end(parts: tuple[ThreadBox, Any]) -> None:
+    """It began at the end of the queues, so messages were read that came before the time asked for."""
+    box, _ = parts
+    later = int(time.time() * 1000) + 2 * 3600_000
+    assign = json.dumps({TOPIC: {"broker-a": [1]}})
+
+    for late in (
+        {"startingTimestamp": str(later)},
+        {"startingOffsetsByTimestamp": json.dumps({TOPIC: {"broker-a": {"1": later}}})},
+    ):
+        with pytest.raises(ConfigurationError, match=r"broker-a:1: it is to begin at 20.*, which is to come"):
+            pieces_of(box, assign=assign, **late)
+        stream = source(box, assign=assign, **late).streamReader(SCHEMA)
+        with pytest.raises(ConfigurationError, match="which is to come; from now on is startingOffsets=latest"):
+            stream.initialOffset()
+        stream.stop()
+    assert pieces_of(box, assign=assign) == pieces_of(box, assign=assign, endingTimestamp=str(later))
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from framework_spark.datasource import RocketMQ
 from framework_spark.options import sink_options
-from framework_spark.sink import send_rows
+from framework_spark.outgoing import Outgoing
+from framework_spark.sink import Sent, StreamWriter, send_rows
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
@@ -30,7 +31,9 @@ def send(address: str, rows: list[dict[str, Any]], prefix: str = "q/0/0", **opti
     names = dict.fromkeys(name for row in rows for name in row)
     types = {"properties": pa.map_(pa.string(), pa.string())}
     columns = {name: pa.array([row.get(name) for row in rows], types.get(name)) for name in names}
-    return send_rows(given, iter([pa.RecordBatch.from_pydict(columns)]), prefix)
+    outgoing = Outgoing(given, iter([pa.RecordBatch.from_pydict(columns)]), prefix)
+    send_rows(given, outgoing)
+    return outgoing.sent
 
 
 def arrived(reader: Reader, topic: str) -> list[tuple[bytes | None, dict[str, str], int]]:
@@ -121,7 +124,7 @@ def test_a_delay_is_a_level_or_a_duration(box: ThreadBox, reader: Reader, topic:
 @pytest.mark.parametrize(
     ("row", "complaint"),
     [
-        ({"body": None}, "row q/0/0/0: body is null"),
+        ({"body": None}, "row q/0/0/0: body is null, and brokers refuse that; option emptyBody=skip leaves such rows"),
         ({"body": b""}, "row q/0/0/0: body is empty"),
         ({"body": b"x", "topic": "a b"}, "topic 'a b'"),
         ({"body": b"x", "properties": [("TRACE_ON", "1")]}, "property TRACE_ON is RocketMQ's own"),
@@ -130,6 +133,49 @@ def test_a_delay_is_a_level_or_a_duration(box: ThreadBox, reader: Reader, topic:
 def test_a_row_that_cannot_be_sent_is_named(box: ThreadBox, topic: str, row: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         send(box.address, [row], topic=topic)
+
+
+def test_rows_without_a_body_are_left_out_named_and_counted(
+    box: ThreadBox, reader: Reader, topic: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The others keep the names that they would have, so that a query may be told to skip and be started again."""
+    rows = [{"Body": each} for each in ("a", None, "b", "", "c")]  # in any case, as everywhere in Spark
+    assert 3 == send(box.address, rows, topic=topic, emptyBody="skip")
+
+    assert [("a", "0"), ("b", "2"), ("c", "4")] == [
+        ((body or b"").decode(), properties["SPARK_ROW"].rpartition("/")[2])
+        for body, properties, _ in arrived(reader, topic)
+    ]
+    assert "rows without a body, left out as emptyBody=skip says: q/0/0/1, q/0/0/3\n" in capfd.readouterr().err
+    writer = StreamWriter(sink_options({"nameServers": box.address, "topic": topic, "emptyBody": "skip"}), BODY)
+    writer.commit([Sent(3, 2), None, Sent(4, 1)], 7)
+    assert "batch 7: 3 of 10 rows had no body, and were left out as emptyBody=skip" in capfd.readouterr().err
+    writer.commit([Sent(3)], 8)
+    assert "" == capfd.readouterr().err
+    with pytest.raises(ConfigurationError, match="option emptyBody='Null': write fail or skip"):
+        sink_options({"nameServers": box.address, "emptyBody": "Null"})
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.xdist_group("spark")
+def test_spark_is_told_which_row_has_no_body_and_leaves_it_out(
+    spark: Any, box: ThreadBox, reader: Reader, topic: str
+) -> None:
+    frame = spark.createDataFrame([("a",), (None,), ("",), ("b",)], "body string").coalesce(1)
+    written = frame.write.format("rocketmq").options(nameServers=box.address, topic=topic).mode("append")
+
+    with pytest.raises(Exception, match=r"row \w{32}/0/0/1: body is null, .*; option emptyBody=skip leaves"):
+        written.save()
+    before = {queue: reader.max_offset(queue) for queue in reader.queues(topic)}
+    written.option("emptyBody", "skip").save()
+
+    bodies = [
+        body
+        for queue in reader.queues(topic)
+        for columns in reader.read(queue, before.get(queue, 0), reader.max_offset(queue))
+        for body in columns.bodies
+    ]
+    assert [b"a", b"b"] == sorted(body or b"" for body in bodies)
 
 
 def test_another_broker_takes_what_one_refuses(box: ThreadBox, reader: Reader, topic: str) -> None:
@@ -197,6 +243,7 @@ def test_a_topic_that_is_gone_is_not_waited_for(box: ThreadBox, topic: str) -> N
         ([("body", BinaryType()), ("tags", StringType())], {}, "no column 'tags'; did you mean 'tag'?"),
         ([("body", IntegerType())], {}, "column body is int; cast it to binary or string"),
         ([("key", StringType())], {}, "column body is missing"),
+        ([("Body", StringType()), ("body", BinaryType())], {}, "column body is there twice"),
         ([("body", StringType())], {"topic": ""}, "give option topic or a column topic"),
     ],
 )
@@ -208,6 +255,11 @@ def test_columns_are_checked_before_anything_is_sent(schema: Any, options: dict[
         sink.writer(shape, overwrite=False)
     with pytest.raises(ConfigurationError, match=complaint):
         sink.streamWriter(shape, overwrite=False)
+
+
+def test_columns_are_named_in_any_case() -> None:
+    sink = RocketMQ(CaseInsensitiveDict({"nameServers": "a:1", "topic": "t"}))
+    sink.writer(StructType([StructField("Body", StringType()), StructField("KEY", StringType())]), overwrite=False)
 
 
 def test_a_topic_cannot_be_overwritten() -> None:

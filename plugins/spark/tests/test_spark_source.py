@@ -13,7 +13,7 @@ from framework_spark.schema import SCHEMA
 from framework_spark.source import StreamReader
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from framework import Message
 from framework.broker.intercept import Interceptor
@@ -173,6 +173,22 @@ def test_a_batch_reads_between_its_bounds(box: ThreadBox, filled: str) -> None:
     assert 50 in later
     assert 50 not in earlier
     assert list(range(100)) == earlier + later
+
+
+def test_a_schema_names_columns_in_any_case(box: ThreadBox, filled: str) -> None:
+    """As everywhere in Spark; they are called as they were named."""
+    wanted = StructType([StructField("BODY", BinaryType()), StructField("Offset", LongType(), nullable=False)])
+    reader = source(box, filled).reader(wanted)
+    (piece,) = reader.partitions()
+    stream = source(box, filled, startingOffsets="earliest").streamReader(wanted)
+
+    for each in (reader, stream):
+        found = [row for batch in each.read(piece) for row in batch.to_pylist()]
+        assert [("BODY", b"m0"), ("Offset", 0)] == list(found[0].items())
+    with pytest.raises(ConfigurationError, match="column offset is there twice"):
+        source(box, filled).reader(StructType([*wanted.fields, StructField("offset", LongType())]))
+    with pytest.raises(ConfigurationError, match="no column 'StorTime'; did you mean 'storeTime'"):
+        source(box, filled).reader(StructType([StructField("StorTime", LongType())]))
 
 
 def test_a_batch_of_nothing_is_nothing(box: ThreadBox, filled: str) -> None:
