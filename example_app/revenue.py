@@ -27,9 +27,6 @@ def revenue(orders: DataFrame) -> DataFrame:
 
     spark = orders.sparkSession
     table = str(spark.conf.get("spark.revenue.table"))
-    # The query's own cluster, unless `spark.revenue.nameServers` names another. `mode: driver` needs that setting.
-    here = spark.conf.get("spark.framework.nameServers", None)
-    name_servers = str(spark.conf.get("spark.revenue.nameServers", here))
     lines = orders.withColumn("order", f.from_json(f.col("body").cast("string"), ORDER))
     is_sound = f.col("order.article").isNotNull() & f.col("order.cents").isNotNull()
     counted = lines.where(is_sound).select(
@@ -39,14 +36,15 @@ def revenue(orders: DataFrame) -> DataFrame:
 
     minutes = [row.minute for row in counted.select("minute").distinct().collect()]
     if minutes:
-        _write_totals(spark, table, name_servers, minutes)
+        _write_totals(spark, table, minutes)
     return lines.where(~is_sound).selectExpr(
         "topic", "broker", "queueId", "offset", "'dead_letter' verdict", "'no article or no price' reason"
     )
 
 
-def _write_totals(spark: SparkSession, table: str, name_servers: str, minutes: list[datetime]) -> None:
-    """Of the minutes that have changed, from all their orders."""
+def _write_totals(spark: SparkSession, table: str, minutes: list[datetime]) -> None:
+    """Of the minutes that have changed, from all their orders, and sent to the cluster that the orders come from."""
+    from framework_spark import cluster_of
     from pyspark.sql import functions as f
 
     totals = (
@@ -63,4 +61,4 @@ def _write_totals(spark: SparkSession, table: str, name_servers: str, minutes: l
         f.to_json(f.struct("minute", "article", "cents", "orders")).alias("body"),
         f.concat_ws("/", "minute", "article").alias("key"),
     )
-    sent.write.format("rocketmq").options(nameServers=name_servers, topic="revenue").mode("append").save()
+    sent.write.format("rocketmq").options(**cluster_of(spark), topic="revenue").mode("append").save()

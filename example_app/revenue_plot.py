@@ -8,6 +8,7 @@ orders correct their minute: the newest per key counts.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -91,6 +92,7 @@ def drawn(found: Iterable[Total]) -> str:
 def main(name_servers: str, into: str) -> None:
     from pyspark.sql import SparkSession
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark's workers run the first python3 of the PATH
     spark = SparkSession.builder.appName("revenue-plot").getOrCreate()
     rows = collected(totals(spark, name_servers))
     Path(into).write_text(drawn(rows))

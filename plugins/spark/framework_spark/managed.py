@@ -27,7 +27,7 @@ from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
 from framework.reading import Reader
 from framework_spark.causes import cause_of
-from framework_spark.connection import options_of
+from framework_spark.connection import options_of, tell
 from framework_spark.counting import Counting, Reads
 from framework_spark.offsets import nested
 from framework_spark.options import SourceOptions, source_options
@@ -44,7 +44,6 @@ _log = structlog.get_logger(__name__)
 
 LOOK_S = 0.2  # between two looks at the query
 ASK_S, TELL_S = 1.0, 60.0  # between two questions for its figures, and two lines of the log about them
-NAME_SERVERS = "spark.framework.nameServers"  # a setting of the query's session, for functions that write back
 COMMIT_S = 10.0  # for a batch that ended to reach the checkpoint
 
 
@@ -146,7 +145,7 @@ class ManagedQuery:
 
     def _run_query(self, session: Any) -> None:
         taking = self._taking
-        session.conf.set(NAME_SERVERS, self._given["nameServers"])
+        tell(session, self._given)
         self._counting, self._reads = Counting(session), Reads()
         source = session.readStream.format("rocketmq").options(**self._given, startingOffsets=self._starting())
         query = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from framework.hooks import hookimpl
 from framework_spark.command import SparkCommand
@@ -31,6 +32,10 @@ class SparkPlugin:
     @hookimpl
     def register_commands(self) -> Mapping[str, SparkCommand]:
         return {"spark": SparkCommand(self._settings)}
+
+    @hookimpl
+    def app_started(self, app: Any) -> None:
+        self._runner.reaches(app.settings.cluster)
 
     @hookimpl
     def app_stopping(self) -> None:

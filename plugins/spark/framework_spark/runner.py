@@ -10,6 +10,7 @@ import structlog
 from framework.model.contracts import Taken, Taking
 from framework.model.message import Message
 from framework_spark.causes import cause_of
+from framework_spark.connection import told
 from framework_spark.faults import DEATHS_MAX, Fault, fault_of
 from framework_spark.limit import JobOverLimit, limited
 from framework_spark.session import PAUSE_MAX_S, PAUSE_S, Sessions, SharedSession
@@ -20,6 +21,8 @@ from framework_spark.trouble import HeldUp, SessionDied, Stopping
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from framework.settings.schema import ClusterSettings
 
 _log = structlog.get_logger(__name__)
 
@@ -41,6 +44,10 @@ class SparkRunner:
         self._groups = groups or {}
         self._tallies: dict[str, Tally] = {}
         """By group, and kept: handlers are prepared anew when settings are read again."""
+
+    def reaches(self, cluster: ClusterSettings) -> None:
+        """Have the handlers' sessions know the application's cluster."""
+        self._shared.cluster = told(cluster)
 
     # Batches that the framework hands over
 

@@ -6,11 +6,13 @@ A caller without a session waits on its own thread, so a Spark that is away uses
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import structlog
 
 from framework_spark.causes import cause_of
+from framework_spark.connection import tell
 from framework_spark.trouble import Stopping
 
 _log = structlog.get_logger(__name__)
@@ -41,6 +43,8 @@ class SharedSession:
         self._session: Any = None
         self._generation = 0
         self._stopping = threading.Event()
+        self.cluster: Mapping[str, str] = {}
+        """What the branches are told of the application's cluster."""
 
     def stop(self) -> None:
         """Let nobody wait for a session any more."""
@@ -58,7 +62,9 @@ class SharedSession:
 
     def branch(self, session: Any) -> Any:
         """A handler's own, of the shared one."""
-        return self._sessions.branch(session)
+        own = self._sessions.branch(session)
+        tell(own, self.cluster)
+        return own
 
     def get(self) -> tuple[int, Any]:
         """The session, and the how manieth it is."""

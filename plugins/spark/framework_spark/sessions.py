@@ -104,8 +104,8 @@ class SessionsOfThisProcess:
                 builder = builder.config(name, value)
             _connectable(self._settings.remote)
             return builder.create()  # getOrCreate would answer the one that has died
-        if self._is_local:  # PySpark takes the first python3 of the PATH, which need not be ours
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if not os.environ.get("PYSPARK_PYTHON"):  # PySpark takes the first python3 of the PATH, which need not be ours
+            os.environ["PYSPARK_PYTHON"] = sys.executable
         builder = SparkSession.builder.master(self._settings.master).appName(self._settings.app_name)
         for name, value in {**_DEFAULTS, **self._settings.conf}.items():
             builder = builder.config(name, value)

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 import trustme
+from framework_spark import cluster_of
+from framework_spark.connection import options_of, tell, told
 from framework_spark.datasource import RocketMQ
+from framework_spark.managed import ManagedQuery
 from framework_spark.options import sink_options
 from framework_spark.outgoing import Outgoing
+from framework_spark.plugin import SparkPlugin
+from framework_spark.runner import SparkRunner
 from framework_spark.schema import SCHEMA
+from framework_spark.session import SharedSession
+from framework_spark.sessions import SessionsOfThisProcess
+from framework_spark.settings import GroupSettings, SparkSettings
 from framework_spark.sink import send_rows
 from pyspark.sql.datasource import CaseInsensitiveDict
 
+from framework import Message
 from framework.broker.rules import Rule, User
 from framework.errors import BrokerUnreachable, ConfigurationError, Refused
+from framework.model.contracts import Taking
+from framework.model.queue import MessageQueue
+from framework.model.subscription import Start
 from framework.net.tls import TlsOptions
+from framework.settings.schema import AppSettings, ClusterSettings
+from tests.patience import wait_until
 from tests.reading.threads import thread_box
 
 
@@ -89,3 +105,93 @@ def test_tls_is_verified_on_both_sides(tmp_path: Path) -> None:
             read(nameServers=box.address, tls="true", brokerWait="0s", **own)
         with pytest.raises(BrokerUnreachable):
             read(nameServers=box.address, brokerWait="0s")
+
+
+class Suite(SessionsOfThisProcess):
+    """The session of the whole run."""
+
+    def __init__(self, session: Any) -> None:
+        super().__init__(SparkSettings())
+        self._one = session
+
+    def make(self) -> Any:
+        return self._one
+
+
+def copied(frame: Any) -> None:
+    copies = frame.select("body").write.format("rocketmq")
+    copies.options(**cluster_of(frame.sparkSession), topic="copies").mode("append").save()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize("mode", ["driver", "source"])
+def test_what_a_handler_writes_goes_where_its_messages_come_from(spark: Any, tmp_path: Path, mode: str) -> None:
+    """Wherever a command says that this is, with its keys and its certificates."""
+    keys, ca = tmp_path / "keys.yaml", trustme.CA()
+    keys.write_text("access_key: us\nsecret_key: sesame\n")
+    keys.chmod(0o600)
+    ca.cert_pem.write_to_path(tmp_path / "ca.pem")
+    issued = ca.issue_cert("127.0.0.1")
+    issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+    (tmp_path / "server.pem").chmod(0o600)
+    server = TlsOptions(cert_file=str(tmp_path / "server.pem"), key_file=str(tmp_path / "server.pem"))
+    rules = (Rule("Topic", "*", frozenset(("Pub", "Sub"))), Rule("Group", "*", frozenset(("Sub",))))
+    with thread_box(auth=[User("us", "sesame", rules=rules)], tls=server) as box:
+        cluster = ClusterSettings.model_validate(
+            {
+                "name_servers": [box.address],
+                "credentials": {"access_key": "us", "secret_key": "sesame", "file": str(keys)},
+                "tls": {"enabled": True, "ca_file": str(tmp_path / "ca.pem")},
+            }
+        )
+        given = options_of(cluster, "test")
+        assert 5 == sent(**given)
+        if mode == "driver":
+            runner = SparkRunner(Suite(spark))
+            runner.reaches(cluster)
+            found = [Message("orders", each, queue=MessageQueue("orders", "a", 0), queue_offset=0) for each in ALL]
+            assert None is runner.prepared(copied, "copied", "copied")(found)
+        else:
+            settings = GroupSettings(mode="source", checkpoint=str(tmp_path / "checkpoint"))
+            taking = Taking("copied", copied, "copied", "orders", "*", None, 100, 0, 0, Start("first"), cluster)
+            query = ManagedQuery(taking, settings, SharedSession(Suite(spark)))
+            thread = threading.Thread(target=query.run)
+            thread.start()
+            try:
+                wait_until(lambda: query.counts["handled"] == 5 or query._failures > 0, "a batch", 300)
+            finally:
+                query.stop(60_000)
+                thread.join(300)
+        assert ALL == read(**{**given, "topic": "copies"})
+
+
+def test_the_plugin_tells_what_a_command_said_of_the_cluster() -> None:
+    """In `mode: driver` nothing else knows of it."""
+    runner = SparkPlugin(SparkSettings())
+    runner.app_started(SimpleNamespace(settings=AppSettings(cluster={"name_servers": ["far:1"]})))
+    assert {"nameServers": "far:1"} == runner._runner._shared.cluster
+
+    session = Conf()
+    with pytest.raises(ConfigurationError, match=r"this session is of no handler with engine=.spark."):
+        cluster_of(session)
+    tell(session, told(ClusterSettings.model_validate({"name_servers": ["a:1"], "allow": ["10.0.0.0/8"]})))
+    with pytest.raises(ConfigurationError, match=r"cluster\.allow do not reach executors"):
+        cluster_of(session)
+
+
+class Conf:
+    """As much of a session as has settings."""
+
+    def __init__(self) -> None:
+        self._settings: dict[str, str] = {}
+
+    @property
+    def conf(self) -> Conf:
+        return self
+
+    def set(self, name: str, value: str) -> None:
+        self._settings[name] = value
+
+    def get(self, name: str, default: None) -> str | None:
+        return self._settings.get(name, default)

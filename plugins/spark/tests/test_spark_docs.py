@@ -54,7 +54,7 @@ def test_every_option_of_kafka_s_source_has_its_row_beside_ours() -> None:
 
 def test_a_consumer_drops_rows_that_spark_repeated(capfd: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {"__name__": __name__}
-    exec(EXAMPLES[6], names)
+    exec(EXAMPLES[8], names)
 
     with Harness(names["ledger"]) as desk:
         for row in (0, 1, 0, 2, 1):
@@ -127,12 +127,13 @@ def test_the_example_of_a_state_runs(spark: Any, tmp_path: Path) -> None:
 def _run_examples(
     spark: Any, box: ThreadBox, reader: Reader, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    batch, less, stream, handler, splitting, writing, _, _, heads, *_, watching = EXAMPLES
+    python, batch, less, stream, handler, telling, splitting, writing, _, _, heads, *_, watching = EXAMPLES
     box.send("orders", [Message("orders", f"m{n}", tags="red" if n % 2 else "blue") for n in range(6)], queue=0)
     names: dict[str, Any] = {
         "spark": spark, "name_servers": box.address, "checkpoint": str(tmp_path / "checkpoint")
     }  # fmt: skip
 
+    exec(python, names)
     exec(batch, names)
     assert ["m1", "m3", "m5"] == [row.body for row in names["red"].collect()]
 
@@ -163,6 +164,12 @@ def _run_examples(
     clicks = [Message("clicks", body, tags="a", queue=queue, queue_offset=n) for n, body in enumerate(bodies)]
 
     assert [None, DeadLetter("no price"), None] == run(clicks)
+
+    exec(telling, names)
+    spark.conf.set("spark.framework.nameServers", box.address)
+    names["tagged"].spec.function(spark.createDataFrame([(b"1", "a")], "body binary, tag string"))
+    spark.conf.unset("spark.framework.nameServers")
+    assert 1 == sum(reader.max_offset(queue) for queue in reader.queues("tagged"))
 
     exec(splitting, names)
     split: Any = SparkRunner(_Given(spark)).prepared(names["totals"].spec.function, "totals", "totals")(clicks)

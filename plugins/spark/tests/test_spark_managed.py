@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -23,6 +25,7 @@ from framework_spark.trouble import SessionDied
 from pydantic import ValidationError
 from structlog.testing import capture_logs
 
+from example_app import revenue_plot
 from framework import DeadLetter, RetryLater
 from framework.errors import ConfigurationError
 from framework.model.contracts import Taking
@@ -249,6 +252,30 @@ def test_a_python_for_workers_that_is_another_one_is_refused(
 
     with pytest.raises(ConfigurationError, match=said):
         SessionsOfThisProcess(SparkSettings()).check()
+
+
+class Asked(Exception):
+    pass
+
+
+@pytest.mark.parametrize("given", ["", "/opt/python"])
+@pytest.mark.parametrize("who", ["local[2,4]", "spark://host:7077", "the picture"])
+def test_workers_run_this_python_unless_another_is_named(monkeypatch: pytest.MonkeyPatch, who: str, given: str) -> None:
+    """PySpark took the first python3 of the PATH, which has no package, and found no data source."""
+    from pyspark.sql import SparkSession
+
+    def built(builder: object) -> None:
+        raise Asked(os.environ["PYSPARK_PYTHON"])
+
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", built)
+    monkeypatch.setenv("PYSPARK_PYTHON", given)
+    if not given:
+        monkeypatch.delenv("PYSPARK_PYTHON")
+
+    with pytest.raises(Asked, match=f"^{re.escape(given or sys.executable)}$"):
+        revenue_plot.main("a:1", "x.svg") if who == "the picture" else SessionsOfThisProcess(
+            SparkSettings(master=who)
+        ).make()
 
 
 def test_a_python_for_workers_that_is_no_program_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from example_app.revenue import revenue
 from example_app.revenue_plot import collected, drawn, totals
 from framework import Message
 from framework.reading import Reader, ReaderSettings
+from framework.settings.sources import load
 from tests.lacking import lacking
 from tests.patience import wait_until
 from tests.ports import free_port
@@ -81,7 +82,7 @@ def test_repeats_count_once_and_late_orders_correct_their_minute(
 ) -> None:
     session = spark.newSession()
     session.conf.set("spark.revenue.table", str(tmp_path / "table"))
-    session.conf.set("spark.revenue.nameServers", box.address)
+    session.conf.set("spark.framework.nameServers", box.address)
     begins = {queue: reader.max_offset(queue) for queue in reader.queues("orders")}
 
     def handled(end: int) -> list[int]:
@@ -107,6 +108,14 @@ def test_repeats_count_once_and_late_orders_correct_their_minute(
         article: sum(row.cents for row in rows if row.article == article) for article in ("tea", "cup")
     }
     assert len(rows) == picture.count("<title>") == picture.count("</title>")
+
+
+def test_the_example_names_its_cluster_once() -> None:
+    """With `--name-server` its totals went on to the address that the file had a second time."""
+    there = load(ROOT / "example_app" / "revenue.yaml", environment={})
+
+    assert ("127.0.0.1:9876",) == there.cluster.name_servers
+    assert "9876" not in str(there.plugins.settings)
 
 
 def test_the_order_desk_with_revenue_is_right() -> None:
@@ -223,7 +232,6 @@ def test_the_same_files_run_here_and_on_a_cluster(tmp_path: Path, where: str) ->
             group, consumer = {"mode": "driver", "checkpoint": ""}, {"concurrency": 1}
         own |= {
             "conf": {
-                "spark.revenue.nameServers": box.address,
                 "spark.revenue.table": str(tmp_path / "table"),
                 "spark.driver.host": "127.0.0.1",
                 "spark.driver.bindAddress": "127.0.0.1",
