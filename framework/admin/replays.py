@@ -31,8 +31,7 @@ from framework.admin.dead_letters import (
 )
 from framework.admin.groups import reason_of, view
 from framework.admin.topics import readers
-from framework.client.copies import STORED
-from framework.client.outgoing import COMPRESS_ABOVE, DEFAULT_QUEUES, RESERVED
+from framework.client.outgoing import RESERVED
 from framework.errors import BrokerUnreachable, ConnectionLost, FrameworkError, Refused
 from framework.mistakes import ClusterCannot
 from framework.model.last_words import REPLAY_OF, without_words
@@ -43,9 +42,10 @@ from framework.reading.pulls import EVERYTHING, Pulls
 from framework.wire import exchanges, properties
 from framework.wire.bodies.running import IS_ORDERLY
 from framework.wire.codes import ResponseCode
-from framework.wire.compression import Compression, compress
+from framework.wire.compression import COMPRESS_ABOVE, Compression, compress
 from framework.wire.exchanges import Exchange, nothing
-from framework.wire.requests.send import SendRequestV2
+from framework.wire.requests.copies import STORED
+from framework.wire.requests.send import DEFAULT_QUEUES, SendRequestV2
 
 PRODUCER = "framework_dlq_replay"
 STORE_EACH = 20

@@ -29,14 +29,13 @@ from framework.model.reserved import (
 from framework.wire import batch, fastjson, frame, header_json, properties
 from framework.wire.codes import RequestCode
 from framework.wire.command import ONE_WAY_BIT, RemotingCommand
-from framework.wire.compression import Compression, compress
+from framework.wire.compression import COMPRESS_ABOVE, Compression, compress
 from framework.wire.fields import plain_value
+from framework.wire.requests.send import DEFAULT_QUEUES
 
 BODY_BYTES_MAX = 4 * 1024 * 1024  # maxMessageSize of clients and brokers
 BATCH_COUNT_MAX = 32_768  # far more than anybody waits for in one answer, which names each of them
-DEFAULT_QUEUES = 4  # defaultTopicQueueNums: how many queues a topic gets that a send creates
 _DEFAULT_QUEUES = str(DEFAULT_QUEUES)
-COMPRESS_ABOVE = 4_096  # compressMsgBodyOverHowmuch
 READY_BODY_BYTES_MAX = 1024 * 1024  # a larger one goes where a frame's limit is looked at
 PREPARED_BIT = 0x4  # in sysFlag: a half message, whose transaction is open
 

@@ -21,7 +21,6 @@ from framework.client.dialogue.transactions import TransactionBlock
 from framework.client.options import ClusterOptions
 from framework.client.outgoing import (
     BODY_BYTES_MAX,
-    COMPRESS_ABOVE,
     Outgoing,
     SendResult,
     listed,
@@ -53,6 +52,7 @@ from framework.net.task_tree import TaskTree
 from framework.net.tls import TlsOptions
 from framework.ports import World
 from framework.wire.command import RemotingCommand
+from framework.wire.compression import COMPRESS_ABOVE
 from framework.wire.ids import UniqueKeys
 
 RETRIES = 2

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import structlog
 
-from framework.client import copies
 from framework.client.calls import BrokerCalls
 from framework.client.retry_rooms import RetryRooms
 from framework.client.routes import RouteTable
@@ -23,14 +22,11 @@ from framework.errors import (
 )
 from framework.model.delay_levels import TO_DEAD_LETTERS
 from framework.model.last_words import LastWords, origin_of
-from framework.model.message import ORIGIN_MESSAGE_ID, UNIQUE_KEY, Message
+from framework.model.message import Message
 from framework.model.queue import MessageQueue
-from framework.model.reserved import RETRY_PREFIX, retry_topic
-from framework.wire import exchanges, stored
-from framework.wire.command import RemotingCommand
-from framework.wire.exchanges import Exchange
-from framework.wire.ids import parse_offset_message_id
-from framework.wire.requests.query import ViewMessageRequest
+from framework.model.reserved import retry_topic
+from framework.wire import exchanges
+from framework.wire.requests import copies
 
 log = structlog.get_logger()
 
@@ -60,26 +56,14 @@ class RetryCopies:
             await self.send_back(message, group, delay_level=TO_DEAD_LETTERS, max_retries=message.attempt)
 
     async def _origin(self, message: Message) -> str:
-        """Where the message was sent to: a retry's own place is one of the retry topic, and says little.
-
-        The broker that keeps the retry keeps what it was copied from, as long as it keeps anything. What a producer
-        wrote names nothing: the record found must be this message.
-        """
-        place = origin_of(message.queue, message.queue_offset)
-        if not message.queue.topic.startswith(RETRY_PREFIX):
-            return place
-        named = parse_offset_message_id(message.properties.get(ORIGIN_MESSAGE_ID, ""))
-        if named is None:
-            return place
-        try:
-            request = ViewMessageRequest(offset=named.commit_log_offset, topic=message.topic)
-            (found,) = await self._calls.to_master(message.queue, Exchange(request, _records))
-        except (FrameworkError, ValueError) as error:
-            log.debug("dead-letter origin unknown", queue=str(message.queue), reason=str(error))
-            return place
-        if found.topic != message.topic or found.properties.get(UNIQUE_KEY) != message.message_id:
-            return place
-        return origin_of(MessageQueue(found.topic, message.queue.broker, found.queue_id), found.queue_offset)
+        """Where the message was sent to: a retry's own place is one of the retry topic, and says little."""
+        asking = copies.asked_for_origin(message)
+        if asking is not None:
+            try:
+                return await self._calls.to_master(message.queue, asking)
+            except (FrameworkError, ValueError) as error:
+                log.debug("dead-letter origin unknown", queue=str(message.queue), reason=str(error))
+        return origin_of(message.queue, message.queue_offset)
 
     async def send_back(self, message: Message, group: str, *, delay_level: int, max_retries: int) -> None:
         """Have the message's own broker copy it into the group's retry topic (or, at the last, its dead letters).
@@ -139,7 +123,3 @@ class RetryCopies:
                 return queue.broker
         self._routes.refresh_soon()  # what can be written may have changed since we asked
         raise last
-
-
-def _records(answer: RemotingCommand) -> list[stored.Record]:
-    return stored.decode_records(answer.body)

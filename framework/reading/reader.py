@@ -8,13 +8,24 @@ itself (`columns.py`), and owns what becomes of a request that fails: made again
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from types import TracebackType
 from typing import Self, TypeVar
 
-from framework.errors import BrokerUnreachable, ProtocolError, Refused
+from framework.errors import (
+    BodyUnavailable,
+    BodyUndecodable,
+    BrokerUnreachable,
+    ConfigurationError,
+    FrameworkError,
+    ProtocolError,
+    RecordDamaged,
+    Refused,
+)
 from framework.mistakes import ArgumentWrong
+from framework.model.last_words import LastWords, origin_of
 from framework.model.queue import MessageQueue
 from framework.model.reserved import (
     AUTO_CREATE_TOPIC,
@@ -36,6 +47,7 @@ from framework.wire import exchanges, stored
 from framework.wire.codes import RequestCode, ResponseCode, request_name
 from framework.wire.command import RemotingCommand
 from framework.wire.exchanges import OFFSET_MAX, Exchange
+from framework.wire.requests import copies
 
 T = TypeVar("T")
 
@@ -126,11 +138,18 @@ class Reader:
             exchange.result(self._reach.request(self._reach.address(topic, broker), exchange.request()), broker)
 
     def send_back(
-        self, group: str, queue: MessageQueue, offset: int, *, delay_level: int = 0, max_retries: int = 16
+        self,
+        group: str,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        delay_level: int = 0,
+        max_retries: int = 16,
+        words: LastWords | None = None,
     ) -> bool:
         """Have the broker copy the message at this offset into the group's retry topic, with one attempt more; after so
         many retries, or at once with level -1, into its dead letters. When this returns the copy is durable.
-        True: among the dead letters.
+        True: among the dead letters, where it has those words, if the broker lets it.
 
         Level 0 leaves the delay to the broker, which takes a longer one each time. OffsetsGone where there is no such
         message. Asked twice because an answer was lost, the broker makes two copies. Refused also where a broker says
@@ -142,6 +161,16 @@ class Reader:
         message = next((each for each in found if each.queue_offset == offset), None)
         if message is None:
             raise OffsetsGone(queue, offset, offset + 1)
+        is_dead = delay_level < 0 or message.attempt > max_retries
+        if is_dead and words is not None:
+            origin, asking = origin_of(queue, offset), copies.asked_for_origin(message)
+            if asking is not None:
+                with suppress(FrameworkError, ValueError):
+                    origin = self._ask(queue, asking)
+            with suppress(BodyUndecodable, BodyUnavailable, RecordDamaged, ConfigurationError, Refused):
+                # A plain send to the retry topic: only such a one carries words, and past its maximum it is buried.
+                self._ask_for(group, queue, offset, copies.dead_letter(message, group, queue.broker, 0, words, origin))
+                return True
         sending_back = exchanges.send_back(
             message, group, delay_level=delay_level, max_retries=max_retries, origin_topic=queue.topic
         )
@@ -154,7 +183,7 @@ class Reader:
             remark = f"group {group} has no retry queue there: set it with `mqadmin updateSubGroup -g {group} -q 1`"
             name = request_name(RequestCode.CONSUMER_SEND_MSG_BACK)
             raise Refused(ResponseCode.NO_PERMISSION, remark, request=name, peer=queue.broker)
-        return delay_level < 0 or message.attempt > max_retries
+        return is_dead
 
     def _ask_for(self, group: str, queue: MessageQueue, offset: int, exchange: Exchange[None]) -> None:
         """What a broker does only for a group that it knows: it makes one (where it may) when somebody first pulls."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from framework.errors import BodyUnavailable, BodyUndecodable, shorten
 
+COMPRESS_ABOVE = 4_096  # compressMsgBodyOverHowmuch
 COMPRESSED = 0x1
 TYPE_SHIFT = 8
 TYPE_BITS = 0x7 << TYPE_SHIFT

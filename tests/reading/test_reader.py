@@ -16,14 +16,17 @@ from framework.broker.intercept import Interceptor, Lost
 from framework.broker.request import Client, Request
 from framework.client.options import ClusterOptions
 from framework.errors import BrokerUnreachable, ConfigurationError, ProtocolError, Refused, Sql92Error
+from framework.model.last_words import LastWords
 from framework.model.queue import MessageQueue
-from framework.reading import Columns, Filter, OffsetsGone, Reader, ReaderSettings
+from framework.reading import Columns, Filter, OffsetsGone, Reader, ReaderSettings, decode_properties
 from framework.reading.reader import AT_ONCE
 from framework.wire.bodies.config import GroupConfig
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 from tests.patience import wait_until
 from tests.reading.threads import ThreadBox, texts, thread_box
+
+WORDS = LastWords("no price", "ValueError", 1_700_000_000_000, "driver@7")
 
 
 def filled(box: ThreadBox, reader: Reader, topic: str, count: int, **options: Any) -> MessageQueue:
@@ -199,6 +202,46 @@ def test_what_is_sent_back_lies_on_the_retry_topic_with_one_attempt_more(
     assert {b"m1", b"m2"} == {body for body, _ in copies(f"%DLQ%{group}")}
     with pytest.raises(OffsetsGone, match="offsets 3 to 3 are gone"):
         reader.send_back(group, queue, 3)
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_dead_letter_carries_its_last_words_where_the_broker_lets_it(
+    box: ThreadBox, reader: Reader, topic: str, is_refused: bool
+) -> None:
+    """By a level, and by its last attempt; of a retry it names the place where the message was sent to."""
+    queue, group = filled(box, reader, topic, 2), f"menders-of-{topic}"
+    retries = f"%RETRY%{group}"
+
+    def letters() -> list[tuple[bytes | None, dict[str, str]]]:
+        return [
+            (body, decode_properties(texts))
+            for each in reader.queues(f"%DLQ%{group}")
+            for rows in reader.read(each, 0, reader.max_offset(each))
+            for body, texts in zip(rows.bodies, rows.properties, strict=True)
+        ]
+
+    assert not reader.send_back(group, queue, 1, words=WORDS)
+    wait_until(lambda: any(map(reader.max_offset, reader.queues(retries))), "the copy on the retry topic")
+    (place,) = [each for each in reader.queues(retries) if reader.max_offset(each)]
+    refusal = Interceptor(
+        code=RequestCode.SEND_MESSAGE_V2, answer=RemotingCommand(1, remark="no"), times=None, when=lambda _: is_refused
+    )
+    undo = box.broker.intercept(refusal)
+    try:
+        assert reader.send_back(group, place, 0, max_retries=1, words=WORDS)
+        assert reader.send_back(group, queue, 0, delay_level=-1, words=WORDS)
+    finally:
+        undo()
+
+    wait_until(lambda: len(letters()) == 2, "both dead letters")
+    assert {b"m0", b"m1"} == {body for body, _ in letters()}
+    said = {
+        (texts["DEAD_LETTER_ORIGIN"], texts["DEAD_LETTER_ATTEMPTS"], texts["DEAD_LETTER_REASON"])
+        for _, texts in letters()
+        if "DEAD_LETTER_REASON" in texts
+    }
+    words = {(f"{topic}@broker-a:0:1", "2", "no price"), (f"{topic}@broker-a:0:0", "1", "no price")}
+    assert (set() if is_refused else words) == said
 
 
 def test_a_send_back_that_the_broker_confirms_and_does_not_keep_is_refused(

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import structlog
 
-from framework.client.outgoing import COMPRESS_ABOVE, DEFAULT_QUEUES
 from framework.client.routes import RouteTable
 from framework.errors import FrameworkError
 from framework.model.message import UNIQUE_KEY, Message
@@ -19,11 +18,11 @@ from framework.net.pool import Pool
 from framework.ports import Chance, Clock, Identity
 from framework.wire import properties
 from framework.wire.codes import RequestCode
-from framework.wire.compression import Compression, compress
+from framework.wire.compression import COMPRESS_ABOVE, Compression, compress
 from framework.wire.exchanges import raise_for
 from framework.wire.fields import command_for
 from framework.wire.ids import UniqueKeys
-from framework.wire.requests.send import SendRequestV2
+from framework.wire.requests.send import DEFAULT_QUEUES, SendRequestV2
 
 log = structlog.get_logger()
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TypeAlias, TypeVar
 
 from framework.client.cluster import Cluster
-from framework.client.outgoing import DEFAULT_QUEUES, Outgoing, SendResult, SendTemplate
+from framework.client.outgoing import Outgoing, SendResult, SendTemplate
 from framework.client.producing.health import BrokerHealth
 from framework.client.producing.options import WhenAway
 from framework.client.producing.ordering import KeyedQueues, KeyTurns, queue_of_key
@@ -29,7 +29,7 @@ from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.exchanges import raise_for
 from framework.wire.fields import from_fields
-from framework.wire.requests.send import SendAnswer
+from framework.wire.requests.send import DEFAULT_QUEUES, SendAnswer
 
 T = TypeVar("T")
 _Connected: TypeAlias = tuple[Cluster, str, Channel, int]

@@ -11,7 +11,6 @@ from framework.broker.node import Node
 from framework.broker.server import Broker
 from framework.broker.store import delayed
 from framework.broker.store.queues import Queue
-from framework.client.copies import RECONSUME_TIME
 from framework.model.message import ORIGIN_MESSAGE_ID, Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import (
@@ -27,6 +26,7 @@ from framework.testing.sim.world import WALL_CLOCK_START_MS
 from framework.testing.swarm.facts import BY_A_MEMBER
 from framework.testing.swarm.history import History, place_of
 from framework.testing.swarm.ways.loading import RECORDS
+from framework.wire.requests.copies import RECONSUME_TIME
 from framework.wire.stored import decode
 
 READ_COUNT = 1000

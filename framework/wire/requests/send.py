@@ -11,6 +11,8 @@ from typing import ClassVar
 from framework.wire.codes import RequestCode
 from framework.wire.fields import Int32, header, wire
 
+DEFAULT_QUEUES = 4  # defaultTopicQueueNums: how many queues a topic gets that a send creates
+
 
 @header
 class SendRequest:

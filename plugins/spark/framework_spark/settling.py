@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +15,7 @@ from framework.errors import RecordDamaged, shorten
 from framework.model.answers import understood
 from framework.model.contracts import Taking
 from framework.model.delay_levels import TO_DEAD_LETTERS
+from framework.model.last_words import LastWords
 from framework.model.outcome import DeadLetter
 from framework.model.queue import MessageQueue
 from framework.reading import OffsetsGone, Reader, ReaderSettings
@@ -31,7 +35,9 @@ NAMED_MAX, REASON_MAX = 100, 200
 """Dead letters of a batch that have a line of their own; characters of a reason in a line."""
 
 Row = dict[str, Any]
-"""The four columns of the address, `verdict` and `reason`."""
+"""The four columns of the address, `verdict` and `reason`; `error`, the class, where one was raised."""
+MEMBER = f"{platform.node()}@{os.getpid()}"
+"""Of dead letters, who made them: the driver, which is no member of the group."""
 
 
 class Batches:
@@ -57,13 +63,14 @@ class Batches:
 
     def _blamed(self, frame: Any, session: Any, error: Exception) -> list[Row]:
         self._deaths = 0
-        reason = cause_of(error)
+        failure = _failure(error)
+        reason = failure["reason"]
         _log.warning("handler failed", handler=self._taking.name, group=self._taking.group, reason=reason)
         runs = runs_of(self._taking.function)
         if runs and not isinstance(error, JobOverLimit):
             return self._split(frame, session, error, runs)
         rows = frame.select(*ADDRESS).toArrow().to_pylist()
-        return [{**row, "verdict": "retry", "reason": reason} for row in rows]
+        return [{**row, **failure} for row in rows]
 
     def _called(self, frame: Any, session: Any, *, is_part: bool = False) -> pa.Table | None:
         """What the function answers or raises; HeldUp and SessionDied where it is not to blame."""
@@ -125,9 +132,11 @@ def settle(rows: Sequence[Row], taking: Taking, settings: ReaderSettings) -> int
         for row in rows:
             queue = MessageQueue(row["topic"], row["broker"], row["queueId"])
             level = TO_DEAD_LETTERS if row["verdict"] == "dead_letter" else 0
+            reason = str(row.get("reason") or "")
+            words = LastWords(reason, row.get("error") or "", int(time.time() * 1000), MEMBER)
             try:
                 is_dead = reader.send_back(
-                    taking.group, queue, row["offset"], delay_level=level, max_retries=taking.max_retries
+                    taking.group, queue, row["offset"], delay_level=level, max_retries=taking.max_retries, words=words
                 )
             except (RecordDamaged, OffsetsGone) as error:
                 is_there = reader.min_offset(queue) <= row["offset"] < reader.max_offset(queue)
@@ -141,7 +150,7 @@ def settle(rows: Sequence[Row], taking: Taking, settings: ReaderSettings) -> int
                 if dead <= NAMED_MAX:
                     _log.warning(
                         "message dead-lettered", group=taking.group, topic=queue.topic, queue=str(queue),
-                        offset=row["offset"], reason=str(row.get("reason") or "")[:REASON_MAX],
+                        offset=row["offset"], reason=reason[:REASON_MAX],
                     )  # fmt: skip
     reason = str(rows[0].get("reason") or "")[:REASON_MAX]
     _log.info("rows sent back", group=taking.group, rows=len(rows), dead_letters=dead, reason=reason)
@@ -150,6 +159,11 @@ def settle(rows: Sequence[Row], taking: Taking, settings: ReaderSettings) -> int
 
 def _row(address: Mapping[str, Any], result: Any) -> Row:
     if isinstance(result, Exception):
-        return {**address, "verdict": "retry", "reason": cause_of(result)}
+        return {**address, **_failure(result)}
     verdict = "dead_letter" if isinstance(result, DeadLetter) else "retry"
     return {**address, "verdict": verdict, "reason": result.reason}
+
+
+def _failure(error: BaseException) -> Row:
+    shown = cause_of(error)
+    return {"verdict": "retry", "reason": shown, "error": shown.partition(":")[0]}

@@ -30,7 +30,7 @@ from framework import DeadLetter, RetryLater
 from framework.errors import ConfigurationError
 from framework.model.contracts import Taking
 from framework.model.subscription import Start
-from framework.reading import Reader
+from framework.reading import Reader, decode_properties
 from framework.settings.schema import ClusterSettings
 from tests.patience import wait_until
 from tests.reading.threads import ThreadBox, texts
@@ -466,12 +466,12 @@ def test_a_real_query_sends_back_what_fails_and_goes_on_where_it_stopped(
         assert not thread.is_alive()
         counts.append(tuple(managed.counts[name] for name in COUNTS))
 
-    def dead() -> list[bytes | None]:
+    def dead() -> list[tuple[bytes | None, dict[str, str]]]:
         return [
-            body
+            (body, decode_properties(texts))
             for each in reader.queues(f"%DLQ%{topic}")
             for columns in reader.read(each, 0, reader.max_offset(each))
-            for body in columns.bodies
+            for body, texts in zip(columns.bodies, columns.properties, strict=True)
         ]
 
     box.send(topic, texts(topic, 6), queue=0, broker="broker-a")
@@ -482,7 +482,13 @@ def test_a_real_query_sends_back_what_fails_and_goes_on_where_it_stopped(
     box.send(topic, texts(topic, 2, start=6), queue=0, broker="broker-a")
     run(lambda: ("m7", 0) in seen, "the second run's messages")
 
-    assert [b"m3"] == dead()
+    ((body, words),) = dead()
+    assert b"m3" == body
+    said = ("no price", "3", f"{topic}@broker-a:0:3", f"@{os.getpid()}")
+    assert said == (
+        words["DEAD_LETTER_REASON"], words["DEAD_LETTER_ATTEMPTS"], words["DEAD_LETTER_ORIGIN"],
+        "@" + words["DEAD_LETTER_MEMBER"].rpartition("@")[2],
+    )  # fmt: skip
     assert [(5, 3, 1), (2, 0, 0)] == counts, "retries count each time, as in other groups"
     expected = [(f"m{n}", 0) for n in range(8)] + [("m3", 1), ("m3", 2), ("m4", 1)]
     assert sorted(expected) == sorted(seen)

@@ -5,17 +5,20 @@ Brokers make the copy themselves where they are asked to send back; this is for 
 
 from __future__ import annotations
 
-from framework.client.outgoing import COMPRESS_ABOVE, DEFAULT_QUEUES
 from framework.errors import ConfigurationError
 from framework.model import delay_levels
 from framework.model.last_words import LastWords, origin_of, without_words
-from framework.model.message import DELAY_LEVEL, ORIGIN_MESSAGE_ID, RETRY_TOPIC, Message
+from framework.model.message import DELAY_LEVEL, ORIGIN_MESSAGE_ID, RETRY_TOPIC, UNIQUE_KEY, Message
+from framework.model.queue import MessageQueue
 from framework.model.reserved import AUTO_CREATE_TOPIC, RETRY_PREFIX, retry_topic
-from framework.wire import properties
+from framework.wire import properties, stored
 from framework.wire.codes import ResponseCode
-from framework.wire.compression import Compression, compress
+from framework.wire.command import RemotingCommand
+from framework.wire.compression import COMPRESS_ABOVE, Compression, compress
 from framework.wire.exchanges import Exchange, nothing
-from framework.wire.requests.send import SendRequestV2
+from framework.wire.ids import parse_offset_message_id
+from framework.wire.requests.query import ViewMessageRequest
+from framework.wire.requests.send import DEFAULT_QUEUES, SendRequestV2
 
 PRODUCER = "CLIENT_INNER_PRODUCER"
 # Stored in each case; not yet on disk or on a replica in the later ones.
@@ -64,6 +67,27 @@ def retry(
     level = delay_level or delay_levels.FIRST_RETRY_LEVEL + message.attempt - 1
     texts[DELAY_LEVEL] = str(min(level, delay_levels.LEVEL_MAX))
     return _send(message, group, texts, broker, number, max_retries)
+
+
+def asked_for_origin(message: Message) -> Exchange[str] | None:
+    """What has a retry's broker say where the message was sent to, for it keeps what the retry was copied from as long
+    as it keeps anything; None where the message is at that place itself, or says nothing of it.
+
+    What a producer wrote names nothing: ValueError where the record found is not this message.
+    """
+    if not message.queue.topic.startswith(RETRY_PREFIX):
+        return None
+    named = parse_offset_message_id(message.properties.get(ORIGIN_MESSAGE_ID, ""))
+    if named is None:
+        return None
+
+    def read(answer: RemotingCommand) -> str:
+        (found,) = stored.decode_records(answer.body)
+        if found.topic != message.topic or found.properties.get(UNIQUE_KEY) != message.message_id:
+            raise ValueError("another message is there now")
+        return origin_of(MessageQueue(found.topic, message.queue.broker, found.queue_id), found.queue_offset)
+
+    return Exchange(ViewMessageRequest(offset=named.commit_log_offset, topic=message.topic), read)
 
 
 def _texts(message: Message) -> dict[str, str]:
