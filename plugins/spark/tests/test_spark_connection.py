@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,27 +12,22 @@ import trustme
 from framework_spark import cluster_of
 from framework_spark.connection import options_of, tell, told
 from framework_spark.datasource import RocketMQ
-from framework_spark.managed import ManagedQuery
 from framework_spark.options import sink_options
 from framework_spark.outgoing import Outgoing
 from framework_spark.plugin import SparkPlugin
 from framework_spark.runner import SparkRunner
 from framework_spark.schema import SCHEMA
-from framework_spark.session import SharedSession
 from framework_spark.sessions import SessionsOfThisProcess
-from framework_spark.settings import GroupSettings, SparkSettings
+from framework_spark.settings import SparkSettings
 from framework_spark.sink import send_rows
 from pyspark.sql.datasource import CaseInsensitiveDict
 
 from framework import Message
 from framework.broker.rules import Rule, User
 from framework.errors import BrokerUnreachable, ConfigurationError, Refused
-from framework.model.contracts import Taking
 from framework.model.queue import MessageQueue
-from framework.model.subscription import Start
 from framework.net.tls import TlsOptions
 from framework.settings.schema import AppSettings, ClusterSettings
-from tests.patience import wait_until
 from tests.reading.threads import thread_box
 
 
@@ -125,8 +119,7 @@ def copied(frame: Any) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.xdist_group("spark")
-@pytest.mark.parametrize("mode", ["driver", "source"])
-def test_what_a_handler_writes_goes_where_its_messages_come_from(spark: Any, tmp_path: Path, mode: str) -> None:
+def test_what_a_handler_writes_goes_where_its_messages_come_from(spark: Any, tmp_path: Path) -> None:
     """Wherever a command says that this is, with its keys and its certificates."""
     keys, ca = tmp_path / "keys.yaml", trustme.CA()
     keys.write_text("access_key: us\nsecret_key: sesame\n")
@@ -146,23 +139,10 @@ def test_what_a_handler_writes_goes_where_its_messages_come_from(spark: Any, tmp
             }
         )
         given = options_of(cluster, "test")
-        assert 5 == sent(**given)
-        if mode == "driver":
-            runner = SparkRunner(Suite(spark))
-            runner.reaches(cluster)
-            found = [Message("orders", each, queue=MessageQueue("orders", "a", 0), queue_offset=0) for each in ALL]
-            assert None is runner.prepared(copied, "copied", "copied")(found)
-        else:
-            settings = GroupSettings(mode="source", checkpoint=str(tmp_path / "checkpoint"))
-            taking = Taking("copied", copied, "copied", "orders", "*", None, 100, 0, 0, Start("first"), cluster)
-            query = ManagedQuery(taking, settings, SharedSession(Suite(spark)))
-            thread = threading.Thread(target=query.run)
-            thread.start()
-            try:
-                wait_until(lambda: query.counts["handled"] == 5 or query._failures > 0, "a batch", 300)
-            finally:
-                query.stop(60_000)
-                thread.join(300)
+        runner = SparkRunner(Suite(spark))
+        runner.reaches(cluster)
+        found = [Message("orders", each, queue=MessageQueue("orders", "a", 0), queue_offset=0) for each in ALL]
+        assert None is runner.prepared(copied, "copied", "copied")(found)
         assert ALL == read(**{**given, "topic": "copies"})
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
-from framework_spark import side_effect_free
+from framework_spark import cluster_of, side_effect_free
 from framework_spark.frames import ADDRESS
 from framework_spark.managed import ManagedQuery, loaded
 from framework_spark.reports import progress_facts
@@ -442,6 +442,7 @@ def test_a_real_query_sends_back_what_fails_and_goes_on_where_it_stopped(
         rows = frame.selectExpr("cast(body as string) body", "reconsumeTimes times", *ADDRESS)
         found = rows.collect()
         seen.extend((row.body, row.times) for row in found)
+        assert {"nameServers": box.address} == cluster_of(frame.sparkSession)
         return rows.where("body = 'm3' or (body = 'm4' and times = 0)").selectExpr(
             *ADDRESS, "'retry' verdict", "'no price' reason"
         )

@@ -164,7 +164,6 @@ def test_a_value_is_shown_as_it_was_written() -> None:
     [
         ("startingOffsets", "option startingOffsets='x': write earliest, latest, or", {"availableNow": True}),
         ("kafka.max.poll.records", "is Kafka's; leave it out: there is no client", {"processingTime": "1 second"}),
-        ("startingOffset", "did you mean 'startingOffsets'?", {"availableNow": True}),
     ],
 )
 def test_a_stream_says_of_a_wrong_option_what_a_batch_read_says(
