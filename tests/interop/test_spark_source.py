@@ -48,6 +48,7 @@ def batch(name_server: str, **options: str) -> list[dict[str, Any]]:
 def stream(name_server: str, **options: str) -> Iterator[StreamReader]:
     found = source(name_server, **options)
     reader = found.streamReader(found.schema())
+    assert isinstance(reader, StreamReader)
     try:
         yield reader
     finally:

@@ -11,6 +11,7 @@ _TRACEBACK = "Traceback (most recent call last):\n"
 _CAUSED_BY = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 # Where Spark's words go on behind an error's: its state, the query's plan, frames of the JVM.
 _BEHIND = re.compile(r"\s+SQLSTATE: |\n=== Streaming Query ===|\n\s*at [\w.$]+\(|\n\n")
+_UNSAID = re.compile(r"terminated with exception:\s+SQLSTATE: ")
 _SOURCE_RUNNER = "org.apache.spark.sql.execution.python.streaming.PythonStreamingSourceRunner"
 SOURCE_DIED = "the Python process that Spark asks for offsets has ended; what it said last is in the driver's stderr"
 _DEPTH_MAX = 20  # of causes of causes
@@ -47,7 +48,9 @@ def is_io_error(found: Any) -> bool:
 
 
 def _unsaid(error: BaseException) -> str:
-    """Of an exception of the JVM's that has no words: Spark's own text ends where they would stand."""
+    """What the JVM raised at first, where it has no words, so that Spark's own text ends where they would stand; and
+    that the source process died, which is all that such a text can mean.
+    """
     try:
         last = next(reversed(list(thrown(error))), None)
         if last is None:
@@ -55,7 +58,7 @@ def _unsaid(error: BaseException) -> str:
         frames = last.getStackTrace()
         if is_io_error(last) and any(frame.getClassName() == _SOURCE_RUNNER for frame in frames):
             return f"{last.getClass().getName()}: {SOURCE_DIED}"
-        return "" if last.getMessage() else f"{last.getClass().getName()}: at {frames[0]}"
+        return f"{last.getClass().getName()}: at {frames[0]}" if _UNSAID.search(str(error)) else ""
     except Exception:  # noqa: BLE001 - border: a JVM that dies while it is asked
         return ""
 

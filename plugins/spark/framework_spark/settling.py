@@ -36,8 +36,6 @@ NAMED_MAX, REASON_MAX = 100, 200
 
 Row = dict[str, Any]
 """The four columns of the address, `verdict` and `reason`; `error`, the class, where one was raised."""
-MEMBER = f"{platform.node()}@{os.getpid()}"
-"""Of dead letters, who made them: the driver, which is no member of the group."""
 
 
 class Batches:
@@ -128,12 +126,13 @@ def settle(rows: Sequence[Row], taking: Taking, settings: ReaderSettings) -> int
     dead = 0
     if not rows:
         return dead
+    driver = f"{platform.node()}@{os.getpid()}"  # it is no member of the group
     with Reader(settings) as reader:
         for row in rows:
             queue = MessageQueue(row["topic"], row["broker"], row["queueId"])
             level = TO_DEAD_LETTERS if row["verdict"] == "dead_letter" else 0
             reason = str(row.get("reason") or "")
-            words = LastWords(reason, row.get("error") or "", int(time.time() * 1000), MEMBER)
+            words = LastWords(reason, row.get("error") or "", int(time.time() * 1000), driver)
             try:
                 is_dead = reader.send_back(
                     taking.group, queue, row["offset"], delay_level=level, max_retries=taking.max_retries, words=words

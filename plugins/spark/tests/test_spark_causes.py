@@ -67,3 +67,38 @@ def test_a_long_error_keeps_its_beginning() -> None:
 
     assert MOST == len(shown)
     assert shown.startswith(f"DataLost: {LOST}")
+
+
+class Thrown:
+    """As much of an exception of the JVM's as is asked for."""
+
+    def __init__(self, name: str, words: str | None = None, cause: Thrown | None = None) -> None:
+        self._name, self._words, self._cause = name, words, cause
+
+    def getClass(self) -> Thrown:  # noqa: N802  # Java's names
+        return self
+
+    def getSuperclass(self) -> None:  # noqa: N802
+        return None
+
+    def getName(self) -> str:  # noqa: N802
+        return self._name
+
+    def getMessage(self) -> str | None:  # noqa: N802
+        return self._words
+
+    def getCause(self) -> Thrown | None:  # noqa: N802
+        return self._cause
+
+    def getStackTrace(self) -> list[str]:  # noqa: N802
+        return ["a.Place.of(Place.scala:7)"]
+
+
+def test_what_has_no_words_is_shown_where_spark_says_nothing_else() -> None:
+    class Failed(RuntimeError):
+        _origin = Thrown("x.Failed", "failed", Thrown("java.lang.InterruptedException"))
+
+    silent = "[STREAM_FAILED] Query [id = 1] terminated with exception:  SQLSTATE: XXKST\n=== Streaming Query ==="
+
+    assert "InterruptedException: at a.Place.of(Place.scala:7)" == cause_of(Failed(silent))
+    assert "Failed: writing failed" == cause_of(Failed("writing failed"))

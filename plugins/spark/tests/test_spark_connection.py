@@ -149,7 +149,7 @@ def test_what_a_handler_writes_goes_where_its_messages_come_from(spark: Any, tmp
 def test_the_plugin_tells_what_a_command_said_of_the_cluster() -> None:
     """In `mode: driver` nothing else knows of it."""
     runner = SparkPlugin(SparkSettings())
-    runner.app_started(SimpleNamespace(settings=AppSettings(cluster={"name_servers": ["far:1"]})))
+    runner.app_started(SimpleNamespace(settings=AppSettings.model_validate({"cluster": {"name_servers": ["far:1"]}})))
     assert {"nameServers": "far:1"} == runner._runner._shared.cluster
 
     session = Conf()

@@ -42,6 +42,7 @@ def source(box: ThreadBox, topic: str, **options: Any) -> RocketMQ:
 
 def stream(box: ThreadBox, topic: str, **options: Any) -> StreamReader:
     reader = source(box, topic, **{"startingOffsets": "earliest", **options}).streamReader(SCHEMA)
+    assert isinstance(reader, StreamReader)
     _OPEN.append(reader)
     return reader
 
