@@ -6,17 +6,20 @@ from collections.abc import Iterable, Sequence
 
 from framework.broker.node import Node
 from framework.broker.store.topics import PERM_READ_WRITE, PERM_WRITE, Topic
+from framework.model.reserved import AUTO_CREATE_TOPIC
 from framework.wire.bodies.route import MASTER, BrokerData, ClusterInfo, QueueData, TopicRoute
 from framework.wire.requests.route import ORDER_TOPIC_CONFIG
 
 
 def route_of(nodes: Sequence[Node], topic: str) -> TopicRoute | None:
-    """Which brokers have the topic, with how many queues; None where no broker has it."""
+    """Which brokers have the topic, with how many queues; None where no broker has it. Brokers that make no topics
+    have none that others are made from.
+    """
     queues: list[QueueData] = []
     brokers: list[BrokerData] = []
     for node in nodes:
         found = node.rules.topics.get(topic)
-        if found is not None:
+        if found is not None and (topic != AUTO_CREATE_TOPIC or node.switches.creates_topics):
             queues.append(
                 QueueData(
                     broker_name=node.name,

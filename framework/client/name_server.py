@@ -15,8 +15,8 @@ from framework.errors import BrokerUnreachable, FrameworkError, NotConnected, Pr
 from framework.net.address import parse_address
 from framework.net.pool import Pool
 from framework.ports import Chance
+from framework.wire import exchanges
 from framework.wire.bodies.route import TopicRoute
-from framework.wire.exchanges import route
 
 log = structlog.get_logger()
 
@@ -38,7 +38,7 @@ class NameServer:
 
         Raises BrokerUnreachable, Refused or ProtocolError, the last of them, where no server gave an answer.
         """
-        asking = route(topic)
+        asking = exchanges.route(topic)
         last: FrameworkError | None = None
         first = self._chosen
         for step in range(len(self._servers)):
@@ -65,6 +65,13 @@ class NameServer:
             raise last
         self._note(last)
         raise NotConnected(f"no name server answers ({', '.join(self._servers)}): {last}") from last
+
+    async def clusters(self) -> tuple[str, ...]:
+        """The clusters that have a broker, as the one says that answers now. Whether it does changes nothing here."""
+        asking, server = exchanges.clusters(), self._servers[self._chosen]
+        answer = await self._pool.request(server, asking.request(), timeout_ms=self._timeout_ms)
+        asking.accepted(answer, server)
+        return asking.read(answer)
 
     def _note(self, failure: FrameworkError | None) -> None:
         """Log on entering and on leaving the state, not while in it. That each is away was said of its address."""

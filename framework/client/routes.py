@@ -17,6 +17,7 @@ from framework import marks
 from framework.client.name_server import NameServer
 from framework.errors import AWAY, BrokerUnreachable, FrameworkError, is_said
 from framework.model.queue import MessageQueue
+from framework.model.reserved import AUTO_CREATE_TOPIC
 from framework.net.route import Contact, Doubt, Route, checked
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
@@ -78,6 +79,10 @@ class RouteTable:
             return False
         self._put(topic, self._routes.get(topic), checked(topic, answer))
         return True
+
+    async def makes_topics(self) -> bool:
+        """Whether brokers make a topic by themselves when something is sent to it."""
+        return await self._names.route(AUTO_CREATE_TOPIC) is not None
 
     def address_of(self, broker: str) -> str:
         """The master's address. BrokerUnreachable where no route has one."""

@@ -156,6 +156,8 @@ class GroupSnapshot:
     """Queues that were begun after their old owner was waited for."""
     absent: Mapping[str, int] = field(default_factory=dict)
     """Members that are not listed and keep their seat -> for how many more milliseconds."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Topics of which there is nothing to read until somebody does something -> what is wrong, and the way out."""
     flaps: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Processes that flap -> how often, and how long ago (ms) they came and went."""
     figures: Mapping[str, float] = field(default_factory=dict)

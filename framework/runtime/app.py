@@ -194,7 +194,9 @@ class App:
             await self._resources.open()
             membership.open(plans, self.member, cluster, reports, tree)
             start_traces(plans, cluster, tree)
-            async with Patience(membership.accepted, self.settings.cluster) as patience:
+            async with Patience(
+                membership.accepted, self.settings.cluster, lambda: membership.search.trouble
+            ) as patience:
                 await membership.introduce(self._engines.topics, patience)
             if self._life.goes_on:
                 membership.start(self._resources.values)

@@ -5,7 +5,7 @@ connections, and left. It knows neither handlers nor plugins, and nothing of who
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -49,6 +49,7 @@ class Membership:
     """How brokers and other members know this process (the client id)."""
     cluster: Cluster
     heartbeats: HeartbeatLoop
+    search: connect.BrokerSearch
     ages: Ages
     """By which time to age messages."""
     _clocks: ClockLoop
@@ -72,6 +73,8 @@ class Membership:
         self.standstill: Standstill | None = None
         """Looks for queues that move nothing; None before the start."""
         self._is_open = False
+        self.unheard_because: Callable[[], str] = str
+        """Why no broker has taken our heartbeat, as far as that is known, with the way out."""
         self.failed_loops: Mapping[str, LoopFailures] = {}
         """Loops that were started again after an error, by name."""
 
@@ -90,11 +93,12 @@ class Membership:
             self._heartbeat_accepted,
             shortens=self._settings.cluster.heartbeat_v2,
             why_none=lambda: cluster.names.failure,
+            nowhere=lambda: self.search.because,
         )
         self.groups = [self._group(plan) for plan in self.dormant.keep(plans)]
         for group in self.groups:
             group.kind.open()
-        self._is_open = True
+        self._is_open, self.unheard_because = True, lambda: self.heartbeats.trouble
         cluster.brokers.on_unlisted = self.heartbeats.now
         cluster.routes.on_change(self._routes_changed)
         supervise(tree, "routes", cluster.routes.run, self._world.chance)
@@ -123,7 +127,8 @@ class Membership:
         """
         cluster, tree, chance = self.cluster, self._tree, self._world.chance
         plans = [group.plan for group in self.groups] or self.dormant.plans
-        await connect.find_brokers(cluster, plans, more_topics)
+        self.search = connect.BrokerSearch(cluster, plans, more_topics)
+        await self.search.once()
         await self._clocks.ask()
         for group in self.groups:  # what they say of themselves is dated by the brokers' time
             group.plan = dated(group.plan, self._clock.now_ms())
@@ -138,7 +143,7 @@ class Membership:
         supervise(tree, "retry queues", self._rooms.run, chance)
         self.joining.start_held(held, self._join_late, tree)
         supervise(tree, "heartbeats", self.heartbeats.run, chance)
-        supervise(tree, "broker search", partial(connect.look_for_brokers, cluster, plans, more_topics, chance), chance)
+        supervise(tree, "broker search", partial(self.search.go_on, chance), chance)
         await patience.over()
 
     def start(self, values: Values) -> None:

@@ -71,8 +71,9 @@ class HeartbeatLoop:
         *,
         shortens: bool = False,
         why_none: Callable[[], FrameworkError | None] = lambda: None,
+        nowhere: Callable[[], tuple[str, str]] = lambda: (NONE_KNOWN, "check the name servers"),
     ) -> None:
-        """`why_none`: why name servers tell of no broker; None where they answer."""
+        """`why_none`: why name servers tell of no broker; None where they answer. Then `nowhere`, with the way out."""
         self._brokers, self._describe, self._on_accepted = brokers, describe, on_accepted
         self._shortens = shortens
         self._known: dict[str, int] = {}
@@ -84,7 +85,9 @@ class HeartbeatLoop:
         self._due_ms: dict[str, int] = {}
         """Address -> when its next heartbeat is due; an address that is absent is due now."""
         self._failing: dict[str, _Failing] = {}
-        self._why_none = why_none
+        self._why_none, self._nowhere = why_none, nowhere
+        self.trouble = ""
+        """What keeps brokers from taking our heartbeat, with the way out; empty where nothing does."""
         self._none_since_ms: int | None = None
         """Since when no broker is known."""
         self._say_ms: int | None = None
@@ -156,27 +159,28 @@ class HeartbeatLoop:
         name servers answer and tell of no broker.
         """
         away = sorted((each.since_ms, address) for address, each in self._failing.items())
-        is_unsaid = False
+        is_unsaid, remedy = False, "check the brokers, and whether they can be reached from here"
         if addresses:
             self._none_since_ms = None
         elif self._none_since_ms is None:
             self._none_since_ms = now_ms
         if self._none_since_ms is not None:
             why = self._why_none()
-            is_unsaid = why is None
-            since_ms, reason = self._none_since_ms, NONE_KNOWN if why is None else str(why)
+            is_unsaid, since_ms = why is None, self._none_since_ms
+            reason, remedy = self._nowhere() if why is None else (str(why), "check the name servers")
         elif away:
             since_ms, reason = away[0][0], self._failing[away[0][1]].reason
         else:
-            self._say_ms = None
+            self._say_ms, self.trouble = None, ""
             return
+        self.trouble = f"{reason}; {remedy}"
         if self._say_ms is None:
             self._say_ms = now_ms if is_unsaid else now_ms + SAY_AGAIN_MS
         if now_ms < self._say_ms:
             return
         self._say_ms = now_ms + SAY_AGAIN_MS
         brokers = [address for _, address in away][:SHOWN_MAX]
-        log.warning("heartbeat not accepted", brokers=brokers, since_ms=now_ms - since_ms, reason=reason)
+        log.warning("heartbeat not accepted", brokers=brokers, since_ms=now_ms - since_ms, reason=reason, remedy=remedy)
 
     def _told(self, address: str) -> Heartbeat:
         whole = self._describe()

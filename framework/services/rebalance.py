@@ -29,10 +29,9 @@ from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
 from framework.net.wakeup import Wakeup
 from framework.ports import Chance, Clock
+from framework.services.missing_topics import NO_TOPIC, NOT_READABLE, MissingTopics
 
 log = structlog.get_logger()
-
-NO_TOPIC = "the name server knows no such topic yet"
 
 
 class KnowsRoutes(Protocol):
@@ -40,7 +39,9 @@ class KnowsRoutes(Protocol):
 
     async def queues(self, topic: str) -> list[MessageQueue]: ...
     def brokers_of(self, topic: str) -> list[str]: ...
+    def known(self, topic: str) -> object | None: ...
     def away(self, topic: str) -> Mapping[str, float]: ...
+    async def makes_topics(self) -> bool: ...
 
 
 class KnowsMembers(Protocol):
@@ -101,8 +102,8 @@ class RebalanceLoop:
         """Topic -> what its strategy has to say of the division; logged when it changes."""
         self._again: dict[str, tuple[int, Backoff]] = {}
         """Topics that could not be balanced -> when each is tried again."""
-        self._missing: dict[str, None] = {}
-        """Topics that no name server knows yet: nothing to divide, and no reason not to be ready."""
+        self.missing = MissingTopics(group, clock, routes.makes_topics)
+        """Nothing to divide, and no reason not to be ready."""
 
     @property
     def is_settled(self) -> bool:
@@ -115,7 +116,7 @@ class RebalanceLoop:
         if not self._has_run:
             return "its queues are not divided yet"
         for topic, complaint in self._complaints.items():
-            if topic not in self._missing:
+            if topic not in self.missing:
                 return f"the queues of topic {topic} cannot be divided: {complaint}"
         return None
 
@@ -155,7 +156,9 @@ class RebalanceLoop:
     def resubscribe(self, topics: tuple[str, ...]) -> None:
         """These are the group's topics from now on; what was known of others is forgotten."""
         self._topics = topics
-        for known in (self._complaints, self._idle, self._remarks, self._missing):
+        for topic in [topic for topic in self._complaints if topic not in topics]:
+            self.missing.found(topic)
+        for known in (self._complaints, self._idle, self._remarks):
             for topic in [topic for topic in known if topic not in topics]:
                 del known[topic]
         for topic in [topic for topic in self._attendance if topic not in topics]:
@@ -235,6 +238,7 @@ class RebalanceLoop:
                 continue
             _, backoff = self._again.get(topic) or (0, Backoff(limits.REBALANCE_SOON_MS, limits.REBALANCE_AGAIN_MAX_MS))
             self._again[topic] = self._clock.monotonic_ms() + backoff.failed(self._chance.random()), backoff
+            await self.missing.say(topic, complaint)
 
     async def _balance(self, topic: str) -> str | None:
         """Divide one topic's queues; answers why that was not possible."""
@@ -243,9 +247,8 @@ class RebalanceLoop:
             await marks.stretched("queues are known")
             if not queues:
                 self._offered(topic, [])
-                self._missing[topic] = None
-                return NO_TOPIC
-            self._missing.pop(topic, None)
+                return self.missing.note(topic, NO_TOPIC if self._routes.known(topic) is None else NOT_READABLE)
+            self.missing.found(topic)
             rolls = await self._gathered(topic)
             await marks.stretched("member lists are known")
         except FrameworkError as error:
@@ -362,11 +365,11 @@ class RebalanceLoop:
         if complaint is not None and complaint != before:
             if complaint == NO_TOPIC:
                 log.info("topic not found yet", group=self._group, topic=topic)
-            else:
+            elif complaint != NOT_READABLE:  # which is said with the way out
                 write = log.debug if complaint == AWAY else log.warning
                 write("rebalance failed", group=self._group, topic=topic, reason=complaint)
         elif complaint is None and before is not None:
-            if before == NO_TOPIC:
+            if before in {NO_TOPIC, NOT_READABLE}:
                 log.info("topic found", group=self._group, topic=topic)
             else:
                 (log.debug if before == AWAY else log.info)("rebalance recovered", group=self._group, topic=topic)

@@ -230,6 +230,11 @@ def broker_names() -> Exchange[frozenset[str]]:
     return Exchange(ClusterInfoRequest(), lambda answer: frozenset(ClusterInfo.decode(answer.body).brokers))
 
 
+def clusters() -> Exchange[tuple[str, ...]]:
+    """The names of the clusters that registered brokers are of, sorted."""
+    return Exchange(ClusterInfoRequest(), lambda answer: tuple(sorted(ClusterInfo.decode(answer.body).clusters)))
+
+
 def topics() -> Exchange[tuple[str, ...]]:
     """Every topic that the name server knows."""
     return Exchange(TopicListRequest(), _topics)

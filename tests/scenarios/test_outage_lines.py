@@ -24,6 +24,7 @@ from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.facts import Said
 from framework.testing.swarm.faults.brokers import restart, without
 from framework.testing.swarm.workload import GroupLoad, Workload
+from framework.wire.bodies.route import ClusterInfo
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 
@@ -179,11 +180,21 @@ def refuses_heartbeats(story: Story) -> Undo:
     return broker.intercept(Interceptor(code=RequestCode.HEART_BEAT, answer=no, times=None))
 
 
-def knows_no_broker(story: Story) -> Undo:
+def knows_no_topic(story: Story) -> Undo:
+    """As where brokers make none by themselves: there is not even the one that others are made from."""
     broker = story.cluster.broker.broker
     assert broker is not None
     none = RemotingCommand(17, remark="No topic route info")
     return broker.intercept(Interceptor(code=RequestCode.GET_ROUTEINFO_BY_TOPIC, answer=none, times=None))
+
+
+def knows_no_broker(story: Story) -> Undo:
+    broker = story.cluster.broker.broker
+    assert broker is not None
+    empty = RemotingCommand(0, body=ClusterInfo().encode())
+    undo = broker.intercept(Interceptor(code=RequestCode.GET_BROKER_CLUSTER_INFO, answer=empty, times=None))
+    undoing = [knows_no_topic(story), undo]
+    return lambda: [undo() for undo in undoing]
 
 
 def refuses_all(story: Story) -> Undo:
@@ -211,7 +222,18 @@ CAUSES: dict[str, tuple[Callable[[Story], Undo], str, str, str]] = {
         "signature failed; check cluster.credentials",
         "32s",
     ),
-    "knows no broker": (knows_no_broker, "heartbeat not accepted", "no name server names a broker", "4s"),
+    "knows no broker": (
+        knows_no_broker,
+        "heartbeat not accepted",
+        "no name server names a broker of topic orders yet",
+        "4s",
+    ),
+    "knows no topic": (
+        knows_no_topic,
+        "heartbeat not accepted",
+        "no name server knows topic orders, and brokers make none by themselves (autoCreateTopicEnable=false)",
+        "4s",
+    ),
     "refuses all": (refuses_all, "route not refreshed", "User:me is not found; check cluster.credentials", "4s"),
 }
 
@@ -229,6 +251,7 @@ def test_an_application_has_started_once_a_broker_has_taken_its_heartbeat(cause:
         await story.sleep("149s")
         assert machine.app is not None
         picture = machine.app.snapshot()
+        assert any(reason in each for each in picture.not_ready), picture.not_ready
         assert ("starting", False, []) == (picture.phase, picture.is_ready, hooked.told)
         first, *later = lines(story, began, loud=True)
         assert (event, True) == (first.event, first.at < began + 5), [

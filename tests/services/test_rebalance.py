@@ -34,6 +34,9 @@ class Cluster:
         self.routes: dict[str, list[MessageQueue] | Exception] = {"orders": queues_of("orders", 4)}
         self.listed: list[str] | Exception = [ME]
         self.gone: dict[str, float] = {}
+        self.closed: set[str] = set()
+        """Topics that have a route, and no queue to read."""
+        self.template: list[str] | Exception = ["TBW102"]
         self.asked_routes_at: list[float] = []
         self.asked_topics: list[str] = []
         self.asked_members_at: list[float] = []
@@ -48,8 +51,14 @@ class Cluster:
     def brokers_of(self, topic: str) -> list[str]:
         return ["broker-a"]
 
+    def known(self, topic: str) -> object | None:
+        return self.closed if topic in self.closed else None
+
     def away(self, topic: str) -> dict[str, float]:
         return self.gone
+
+    async def makes_topics(self) -> bool:
+        return bool(raised(self.template))
 
     async def rolls(self, group: str, brokers: Sequence[str], member: str) -> list[Roll]:
         assert ("billing", ["broker-a"], self._member) == (group, brokers, member)

@@ -83,8 +83,10 @@ def _verdict(pictures: list[tuple[Worker, Any]], count: int, reasons: list[str],
 
 
 def _held(picture: Any) -> Iterable[str]:
-    """Queues that do not flow, by reason."""
+    """Topics without a queue to read, and queues that do not flow, by reason."""
     for group in picture["groups"]:
+        for topic, why in group["missing"].items():
+            yield f"{group['own_name']}: topic {topic}: {why}"
         reasons: dict[str, int] = {}
         for queue in group["queues"]:
             if queue["reason"] and not (group["is_paused"] and queue["reason"] == "paused"):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self
 
@@ -16,11 +16,12 @@ from framework.core.census import Profile
 from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError, retold
 from framework.mistakes import CredentialsWrong
 from framework.model.durations import to_text
-from framework.model.reserved import AUTO_CREATE_TOPIC
+from framework.model.reserved import AUTO_CREATE_TOPIC, RETRY_PREFIX
 from framework.net.credentials import Credentials
 from framework.net.tls import TlsOptions, check_files
 from framework.ports import Chance
 from framework.runtime.group.plan import GroupPlan
+from framework.services.missing_topics import remedy_of
 from framework.settings.schema import AppSettings, ClusterSettings, TlsSettings
 from framework.wire.bodies.heartbeat import (
     BROADCASTING,
@@ -36,6 +37,7 @@ from framework.wire.bodies.heartbeat import (
 
 # The producer's name in heartbeats of an application that also sends; the Java client announces the same one.
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
+SHOWN_MAX = 10
 
 
 def cluster_options(settings: AppSettings, client_id: str) -> ClusterOptions:
@@ -133,26 +135,55 @@ def consume_from(plan: GroupPlan) -> str:
             return FROM_TIMESTAMP
 
 
-async def find_brokers(cluster: Cluster, plans: Sequence[GroupPlan], more: Iterable[str] = ()) -> None:
-    """Ask for the routes of what is consumed. What fails is tried again by others."""
-    topics = sorted({each.topic for plan in plans for each in plan.subscriptions}.union(more))
-    for topic in (*topics, AUTO_CREATE_TOPIC):
-        if topic == AUTO_CREATE_TOPIC and cluster.brokers.addresses():
-            break  # it is only asked for where no topic of ours exists yet, to find a broker at all
-        try:
-            await cluster.routes.queues(topic)
-        except BrokerUnreachable:
-            break  # no name server answers; each further topic would wait as long
-        except FrameworkError:
-            continue  # this topic's affair: whoever keeps routes has said it
+class BrokerSearch:
+    """Finds brokers by the routes of what is consumed, and says why there is none."""
 
+    def __init__(self, cluster: Cluster, plans: Sequence[GroupPlan], more: Iterable[str] = ()) -> None:
+        self._cluster = cluster
+        self._topics = sorted({each.topic for plan in plans for each in plan.subscriptions}.union(more))
+        self._clusters: Sequence[str] = ()
+        """Those that have brokers, as name servers say though they name none for our topics."""
 
-async def look_for_brokers(cluster: Cluster, plans: Sequence[GroupPlan], more: Sequence[str], chance: Chance) -> None:
-    """Go on until one is known: nobody else asks before the groups begin."""
-    backoff = Backoff(limits.REBALANCE_SOON_MS, limits.REBALANCE_AGAIN_MAX_MS)
-    while not cluster.brokers.addresses():
-        await asyncio.sleep(backoff.failed(chance.random()) / 1000)
-        await find_brokers(cluster, plans, more)
+    async def once(self) -> None:
+        """Ask for the routes. What fails is tried again by others."""
+        for topic in (*self._topics, AUTO_CREATE_TOPIC):
+            if topic == AUTO_CREATE_TOPIC and self._cluster.brokers.addresses():
+                return  # it is only asked for where no topic of ours exists yet, to find a broker at all
+            try:
+                await self._cluster.routes.queues(topic)
+            except BrokerUnreachable:
+                return  # no name server answers; each further topic would wait as long
+            except FrameworkError:
+                continue  # this topic's affair: whoever keeps routes has said it
+        names = self._cluster.names
+        if names.failure is None and not self._cluster.brokers.addresses():
+            with suppress(FrameworkError):  # who may not ask is told less
+                self._clusters = await names.clusters()
+
+    async def go_on(self, chance: Chance) -> None:
+        """Until one is known: nobody else asks before the groups begin."""
+        backoff = Backoff(limits.REBALANCE_SOON_MS, limits.REBALANCE_AGAIN_MAX_MS)
+        while not self._cluster.brokers.addresses():
+            await asyncio.sleep(backoff.failed(chance.random()) / 1000)
+            await self.once()
+
+    @property
+    def trouble(self) -> str:
+        """The same in a line; empty where a broker is known, or no name server answers."""
+        is_nowhere = self._cluster.names.failure is None and not self._cluster.brokers.addresses()
+        return "; ".join(self.because) if is_nowhere else ""
+
+    @property
+    def because(self) -> tuple[str, str]:
+        """Why no broker is known, where name servers answer; and the way out."""
+        topics = [each for each in self._topics if not each.startswith(RETRY_PREFIX)]
+        shown = f"topic{'s' if len(topics) > 1 else ''} {', '.join(topics[:SHOWN_MAX])}"
+        if len(topics) > SHOWN_MAX:
+            shown += f" and {len(topics) - SHOWN_MAX} more"
+        if self._clusters and topics:
+            reason = f"no name server knows {shown}, and brokers make none by themselves (autoCreateTopicEnable=false)"
+            return reason, remedy_of(topics[0], cluster=self._clusters[0])
+        return f"no name server names a broker of {shown} yet", "start a broker, or set namesrvAddr in its broker.conf"
 
 
 class Patience:
@@ -161,8 +192,9 @@ class Patience:
     What it waits for on purpose (`paused`) counts for nothing. The default is for ever: the loops go on trying.
     """
 
-    def __init__(self, accepted: asyncio.Event, cluster: ClusterSettings) -> None:
-        self._accepted, self._cluster = accepted, cluster
+    def __init__(self, accepted: asyncio.Event, cluster: ClusterSettings, why: Callable[[], str] = str) -> None:
+        """`why`: what keeps brokers from accepting us, as far as that is known."""
+        self._accepted, self._cluster, self._why = accepted, cluster, why
         self._limit: asyncio.Timeout | None = None
 
     async def __aenter__(self) -> Self:
@@ -181,9 +213,9 @@ class Patience:
             await limit.__aexit__(kind, error, trace)
         except TimeoutError:
             servers, wait = ", ".join(self._cluster.name_servers), to_text(self._cluster.wait_broker or 0)
+            because = self._why() or "check cluster.name_servers, or raise cluster.wait_broker"
             raise BrokerUnreachable(
-                f"no broker accepted a heartbeat within {wait} (name servers {servers}); "
-                "check cluster.name_servers, or raise cluster.wait_broker"
+                f"no broker accepted a heartbeat within {wait} (name servers {servers}); {because}"
             ) from None
 
     @contextmanager

@@ -46,8 +46,14 @@ class PopRoutes:
     def brokers_of(self, topic: str) -> list[str]:
         return self._cluster.routes.brokers_of(topic)
 
+    def known(self, topic: str) -> object | None:
+        return self._cluster.routes.known(topic)
+
     def away(self, topic: str) -> Mapping[str, float]:
         return self._cluster.routes.away(topic)
+
+    async def makes_topics(self) -> bool:
+        return await self._cluster.routes.makes_topics()
 
     async def _is_popped(self, topic: str) -> bool:
         if self._plan.settings.delivery == "pop":

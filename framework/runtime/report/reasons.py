@@ -30,7 +30,8 @@ def why_not_ready(joined: Membership, life: Life, engines: EngineGroups) -> Iter
     if not (joined.groups or joined.dormant.names or engines):
         yield "no group runs here"
     if not joined.accepted.is_set():
-        yield "no broker has accepted this member's heartbeat yet"
+        because = joined.unheard_because()
+        yield f"no broker has accepted this member's heartbeat yet{f': {because}' if because else ''}"
     for group in joined.groups:
         yield from (f"group {group.plan.own_name}: {reason}" for reason in _of_group(group))
         yield from joined.cluster.retry_rooms.complaints(group.plan.name)
