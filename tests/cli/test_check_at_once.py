@@ -225,3 +225,16 @@ def test_what_a_plugin_with_a_wrong_setting_offers_is_not_missing(tmp_path: Path
     assert [
         "framework-app.yaml:4 plugins.settings.press_shop.sheets: expected a whole number, found 'many' [FA-S002]"
     ] == mistakes
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_condition_that_is_wrong_is_said_without_a_broker(command: str, tmp_path: Path, capsys: Capture) -> None:
+    """A broker would say it at the first pull, when the application has started."""
+    handler = "from framework import consumer\n\n@consumer('orders', 'billing', sql='{}')\ndef bill(order: dict): ...\n"
+    (tmp_path / "framework-app.yaml").write_text("cluster: {name_servers: ['127.0.0.1:1']}\n")
+    (tmp_path / "picky_shop.py").write_text(handler.format("price >> 10"))
+
+    assert ExitCode.CONFIGURATION == main.run([command, "picky_shop.py"])
+
+    wrong = "picky_shop.py:3: consumer 'bill': SQL92 filter, character 8: expected a property, a number or a text"
+    assert wrong in "".join(capsys.readouterr())

@@ -145,6 +145,7 @@ def test_plugins_of_an_application_that_is_not_there(
         (["snapshot", "--socket", "nowhere"], ExitCode.UNREACHABLE, "FA-U004"),
         (["top", "--socket", "nowhere"], ExitCode.UNREACHABLE, "FA-U004"),
         (["lag", "--name-server", "127.0.0.1:1"], ExitCode.UNREACHABLE, "FA-C002"),
+        (["tail", "orders", "--sql", "a >> 1", "--name-server", "127.0.0.1:1"], ExitCode.CONFIGURATION, "FA-H012"),
     ],
 )
 def test_for_a_program_an_error_is_an_object(words: list[str], code: ExitCode, id_: str, capsys: Capture) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from framework.admin.cluster import Admin
     from framework.admin.moments import Moment
     from framework.model.message import Message
+    from framework.reading import Filter
 
 EXAMPLES = """\
 examples:
@@ -56,13 +57,15 @@ def begin(text: str) -> Moment:
 
 def execute(arguments: argparse.Namespace) -> int:
     from framework.admin import browse
+    from framework.reading import Filter
 
+    wanted = Filter(tags=arguments.tag or "*", sql=arguments.sql)  # a mistake in it needs no cluster to be seen
     start = arguments.begin or begin("latest" if arguments.follow else DEFAULT)
     scan, shown, seen = browse.Scan(), 0, 0
     try:
         with connect.admin(arguments) as admin:
             connect.say_absent(admin)
-            for message in _found(admin, arguments, start, scan):
+            for message in _found(admin, arguments, wanted, start, scan):
                 seen += 1
                 if arguments.key is not None and arguments.key not in message.keys:
                     continue
@@ -79,11 +82,9 @@ def execute(arguments: argparse.Namespace) -> int:
     return ExitCode.CLEAN
 
 
-def _found(admin: Admin, arguments: argparse.Namespace, start: Moment, scan: Scan) -> Iterator[Message]:
+def _found(admin: Admin, arguments: argparse.Namespace, wanted: Filter, start: Moment, scan: Scan) -> Iterator[Message]:
     from framework.admin import browse
-    from framework.reading import Filter
 
-    wanted = Filter(tags=arguments.tag or "*", sql=arguments.sql)
     ranges = browse.spans(admin, admin.wrapped(arguments.topic), start)
     found = browse.messages(admin, wanted, ranges, scan)
     if start.kind == "last":  # of all queues together, where each had so many
