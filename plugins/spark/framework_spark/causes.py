@@ -15,6 +15,7 @@ _UNSAID = re.compile(r"terminated with exception:\s+SQLSTATE: ")
 _SOURCE_RUNNER = "org.apache.spark.sql.execution.python.streaming.PythonStreamingSourceRunner"
 SOURCE_DIED = "the Python process that Spark asks for offsets has ended; what it said last is in the driver's stderr"
 _DEPTH_MAX = 20  # of causes of causes
+_CALLED = re.compile(r"^Py4JJavaError: An error occurred while calling [^\n]*\n: ")
 _MODULES = re.compile(r"^(?:[A-Za-z_]\w*\.)+(?=[A-Z]\w*(?::|$))")
 
 
@@ -71,6 +72,6 @@ def _raised(frames: str) -> str:
 
 
 def _shown(text: str) -> str:
-    said = _BEHIND.split(text, maxsplit=1)[0]
+    said = _BEHIND.split(_CALLED.sub("", text), maxsplit=1)[0]
     line = " ".join(_MODULES.sub("", said).split())
     return line if len(line) <= MOST else f"{line[: MOST - 3]}..."

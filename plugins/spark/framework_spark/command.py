@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
 
 from framework.mistakes import UsageWrong
 from framework.settings.schema import AppSettings, ClusterSettings
 from framework_spark.connection import options_of
+from framework_spark.options import source_options
 from framework_spark.settings import SparkSettings
 
 PIECE_ROWS = 1_000_000
@@ -20,8 +24,9 @@ class SparkCommand:
 
     framework-app spark backfill --topic orders --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z --into ./orders
 
-    Run it again with the same options and it goes on where it was interrupted. The cluster is that of the settings, and
-    so is Spark's session (plugins.settings.spark).
+    Run it again with the same options and it goes on where it was interrupted. The plan and a lock lie beside the data,
+    so a folder of another backfill is refused. The cluster is that of the settings, and so is Spark's session
+    (plugins.settings.spark).
     """
 
     def __init__(self, settings: SparkSettings) -> None:
@@ -44,7 +49,12 @@ class SparkCommand:
             default="latest",
             help="where to end: a time with its zone, Unix ms, or latest",
         )
-        parser.add_argument("--into", metavar="FOLDER", type=Path, required=True, help="where the Parquet files go")
+        parser.add_argument(
+            "--into", metavar="FOLDER", required=True, help="where the Parquet files go: a path or a URL that Spark has"
+        )
+        parser.add_argument(
+            "--by", choices=["day"], default="", help="divide the files by the day in UTC when messages were stored"
+        )
         parser.add_argument(
             "--option",
             metavar="NAME=VALUE",
@@ -55,24 +65,53 @@ class SparkCommand:
         parser.add_argument(
             "--piece", metavar="ROWS", type=int, default=PIECE_ROWS, help="offsets per piece (default %(default)s)"
         )
+        parser.add_argument(
+            "--take-over", metavar="RUN", type=int, help="go on after this run, which is dead and could not say so"
+        )
 
     def execute(self, arguments: argparse.Namespace, settings: AppSettings) -> int:
-        from framework_spark.backfill import planned, run
+        from framework_spark.backfill import backfill
+        from framework_spark.folder import Folder
         from framework_spark.sessions import SessionsOfThisProcess
 
         if arguments.piece < 1:
             raise UsageWrong(f"--piece {arguments.piece}: write how many rows, 1 or more")
+        read = given(arguments, settings.cluster)
+        source_options(read, streaming=False)  # before a JVM takes its seconds to start
         sessions = SessionsOfThisProcess(self._settings)
         sessions.check()
-        plan = planned(given(arguments, settings.cluster), arguments.into, arguments.piece)
-        if len(plan.done) < plan.pieces:
-            session = sessions.make()
-            try:
-                run(session, plan, arguments.into, show)
-            finally:
+        session = sessions.make()
+        try:
+            with _ended_by_sigterm():
+                folder = Folder(session, arguments.into)
+                plan = backfill(
+                    session,
+                    read,
+                    folder,
+                    by=arguments.by,
+                    piece_rows=arguments.piece,
+                    take_over=arguments.take_over,
+                    progress=show,
+                )
+        finally:
+            with suppress(Exception):  # its JVM may have had the same signal
                 session.stop()
-        sys.stdout.write(f"{plan.rows} offsets in {plan.pieces} pieces: {arguments.into}\n")
+        sys.stdout.write(f"{plan.rows} offsets in {plan.pieces} pieces: {folder}\n")
         return 0
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Within, SIGTERM ends the command as an error does, so that the run says that it has ended."""
+
+    def end(number: int, frame: Any) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def given(arguments: argparse.Namespace, cluster: ClusterSettings) -> dict[str, str]:

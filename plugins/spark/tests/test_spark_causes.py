@@ -48,6 +48,16 @@ def test_of_the_jvms_errors_the_last_cause_is_shown() -> None:
     assert "IOException: No space left on device" == cause_of(RuntimeError(JAVA))
 
 
+def test_which_call_of_the_jvm_failed_is_left_out() -> None:
+    """As of Hadoop's own calls, whose errors have no cause behind them."""
+
+    class Py4JJavaError(Exception):
+        pass
+
+    text = "An error occurred while calling o9.create.\n: java.io.IOException: Permission denied\n\tat a.b.C(C.java:1)"
+    assert "IOException: Permission denied" == cause_of(Py4JJavaError(text))
+
+
 @pytest.mark.parametrize(
     ("error", "shown"),
     [
