@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,7 @@ import pytest
 from framework.cli.processes.exits import REMEMBERED, ExitTally
 from framework.services.call.notes import EndsSoFar, Note
 from tests.cli.processes import Errors, command
-from tests.cli.test_workers import box, send
-
-__all__ = ["box"]
+from tests.cli.test_workers import send
 
 SHOP = """
 import ctypes
@@ -61,6 +60,14 @@ async def bill(order: Message) -> None:
 }
 SETTINGS = "app: {handlers: [shop]}\nconsumers: {billing: {start: first, max_retries: 0}}\n"
 LATER = [f"later{number}" for number in range(10)]
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[str]:
+    """The address of a broker in the box, which delivers what failed soon: nothing here is about its delays."""
+    with command("broker", "--memory", "--delay-levels", "100ms " * 18, folder=tmp_path) as broker:
+        yield broker.until("broker: ready").split("namesrv=")[1].split()[0]
+        assert 0 == broker.end()
 
 
 @pytest.fixture
