@@ -43,7 +43,7 @@ class Plan:
     """What is read, and how far that is done."""
 
     given: dict[str, str]
-    """Options of the source, bounds included: another command's are refused."""
+    """Options of the source that say which messages, bounds included: another command's are refused."""
     begins: Offsets
     ends: Offsets
     pieces: int
@@ -96,7 +96,7 @@ def backfill(
         plan = found(folder, given, by)  # again, since another one may have come between
         if plan is None:
             plan = _planned(given, by, piece_rows)
-            folder.put(PLAN, json.dumps(asdict(plan)))  # options may hold a password
+            folder.put(PLAN, json.dumps(asdict(plan)))
         _write(session, plan, given, folder, run, progress)
     return plan
 
@@ -199,7 +199,8 @@ def _planned(given: Mapping[str, str], by: str, piece_rows: int) -> Plan:
         survey.close()
     ends = {queue: max(end, begins[queue]) for queue, end in ends.items()}
     total = sum(end - begins[queue] for queue, end in ends.items())
-    return Plan(dict(given), nested(begins), nested(ends), max(-(-total // piece_rows), 1), by)
+    which = {name: value for name, value in given.items() if name.lower() not in _HOW}
+    return Plan(which, nested(begins), nested(ends), max(-(-total // piece_rows), 1), by)
 
 
 def _write(session: Any, plan: Plan, given: Mapping[str, str], folder: Folder, run: Run, progress: Progress) -> None:

@@ -133,12 +133,11 @@ class Folder:
         return True
 
     def put(self, name: str, text: str) -> None:
-        """Make a file that is there whole or not at all, for this user alone."""
+        """Make a file that is there whole or not at all."""
         new = self._of(f"{name}.new")
         with self._named(f"{name} cannot be written"):
             stream = self._files.create(new, True)  # noqa: FBT003  # Java's
             try:
-                self._files.setPermission(new, self._fs.permission.FsPermission("600"))
                 stream.write(text.encode())
             finally:
                 stream.close()

@@ -188,6 +188,7 @@ def test_sigterm_ends_a_run_as_an_error_does(backfill: Command, box: ThreadBox, 
     assert whole(2) == backfill.rows(tmp_path)
 
 
+@pytest.mark.slow  # two starts of Spark; runs that were killed are played in this file without one
 def test_a_killed_command_goes_on_where_it_was(
     spark: Any, backfill: Command, box: ThreadBox, topic: str, tmp_path: Path
 ) -> None:
