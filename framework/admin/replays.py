@@ -42,7 +42,7 @@ from framework.reading.pulls import EVERYTHING, Pulls
 from framework.wire import exchanges, properties
 from framework.wire.bodies.running import IS_ORDERLY
 from framework.wire.codes import ResponseCode
-from framework.wire.compression import COMPRESS_ABOVE, Compression, compress
+from framework.wire.compression import compressed
 from framework.wire.exchanges import Exchange, nothing
 from framework.wire.requests.copies import STORED
 from framework.wire.requests.send import DEFAULT_QUEUES, SendRequestV2
@@ -288,11 +288,7 @@ class _Sender:
         if self._planned.to_retry:  # by these a member finds its handler, and says where it came from if it dies again
             texts[RETRY_TOPIC] = origin
             texts[ORIGIN_MESSAGE_ID] = message.properties.get(ORIGIN_MESSAGE_ID, message.message_id)
-        body, sys_flag = message.body, 0
-        if len(body) > COMPRESS_ABOVE:
-            small = compress(body, Compression.ZLIB)
-            if len(small) < len(body):
-                body, sys_flag = small, Compression.ZLIB.sys_flag
+        body, sys_flag = compressed(message.body)
         header = SendRequestV2(
             producer_group=self._admin.wrapped(PRODUCER),
             topic=queue.topic,

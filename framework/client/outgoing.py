@@ -29,7 +29,7 @@ from framework.model.reserved import (
 from framework.wire import batch, fastjson, frame, header_json, properties
 from framework.wire.codes import RequestCode
 from framework.wire.command import ONE_WAY_BIT, RemotingCommand
-from framework.wire.compression import COMPRESS_ABOVE, Compression, compress
+from framework.wire.compression import COMPRESS_ABOVE, Compression, compressed
 from framework.wire.fields import plain_value
 from framework.wire.requests.send import DEFAULT_QUEUES
 
@@ -194,9 +194,7 @@ def prepare(
         raise MessageWrong(f"message to {topic}: a delay and property {DELAY_LEVEL}; give one of them")
     body, sys_flag = message.body, 0
     if len(body) > compress_above:
-        small = compress(body, codec)
-        if len(small) < len(body):
-            body, sys_flag = small, codec.sys_flag
+        body, sys_flag = compressed(body, codec, compress_above)
     is_bare = not given and not delay_level
     text = f"{_BEFORE_KEY}{key}{_BEHIND_KEY}" if is_bare else properties.encode(texts)
     ids = (texts[UNIQUE_KEY],)

@@ -50,6 +50,13 @@ _CODECS = {0: Compression.ZLIB, 1: Compression.LZ4, 2: Compression.ZSTD, 3: Comp
 _MODULES = {Compression.LZ4: ("lz4.frame", "lz4"), Compression.ZSTD: ("zstandard", "zstandard")}
 
 
+def compressed(body: bytes, codec: Compression = Compression.ZLIB, above: int = COMPRESS_ABOVE) -> tuple[bytes, int]:
+    """The body as it is sent, and its bits of sysFlag: as it is where it is short, or would not be smaller."""
+    if len(body) > above and len(small := compress(body, codec)) < len(body):
+        return small, codec.sys_flag
+    return body, 0
+
+
 def compress(body: bytes, codec: Compression, level: int = LEVEL) -> bytes:
     """The body as it is stored; BodyUnavailable where the codec's package is missing."""
     if codec is Compression.ZLIB:

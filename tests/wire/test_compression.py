@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import tracemalloc
 import zlib
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from framework.errors import BodyUnavailable, BodyUndecodable
 from framework.wire import compression
-from framework.wire.compression import Compression, compress, decompress
+from framework.wire.compression import COMPRESS_ABOVE, Compression, compress, compressed, decompress
 
 MIB = 1024 * 1024
 ALL = pytest.mark.parametrize("codec", list(Compression))
@@ -138,3 +139,16 @@ def test_missing_memory_is_our_fault(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(BodyUnavailable, match="body of 5 bytes is zlib, and no memory is left"):
         decompress(b"hello", Compression.ZLIB.sys_flag)
+
+
+def test_a_body_is_sent_as_it_is_where_it_is_short_or_would_not_be_smaller() -> None:
+    short, long, noise = (
+        b"a" * COMPRESS_ABOVE,
+        b"a" * (COMPRESS_ABOVE + 1),
+        random.Random(1).randbytes(COMPRESS_ABOVE + 1),
+    )
+    assert [(short, 0), (noise, 0)] == [compressed(short), compressed(noise)]
+    body, sys_flag = compressed(long)
+    assert len(body) < len(long)
+    assert long == decompress(body, sys_flag)
+    assert (long, 0) == compressed(long, above=len(long))

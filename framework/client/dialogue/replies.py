@@ -18,7 +18,7 @@ from framework.net.pool import Pool
 from framework.ports import Chance, Clock, Identity
 from framework.wire import properties
 from framework.wire.codes import RequestCode
-from framework.wire.compression import COMPRESS_ABOVE, Compression, compress
+from framework.wire.compression import compressed
 from framework.wire.exchanges import raise_for
 from framework.wire.fields import command_for
 from framework.wire.ids import UniqueKeys
@@ -87,9 +87,7 @@ class Replies:
         now_ms = self._clock.now_ms()
         texts = {name: request.properties[name] for name in _TAKEN_OVER if name in request.properties}
         texts |= {KIND: "reply", UNIQUE_KEY: self._keys.next(now_ms)}
-        sent, sys_flag = body, 0
-        if len(body) > COMPRESS_ABOVE and len(small := compress(body, Compression.ZLIB)) < len(body):
-            sent, sys_flag = small, Compression.ZLIB.sys_flag
+        sent, sys_flag = compressed(body)
         header = SendRequestV2(
             producer_group=GROUP,
             topic=topic,

@@ -14,7 +14,7 @@ from framework.model.reserved import AUTO_CREATE_TOPIC, RETRY_PREFIX, retry_topi
 from framework.wire import properties, stored
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
-from framework.wire.compression import COMPRESS_ABOVE, Compression, compress
+from framework.wire.compression import compressed
 from framework.wire.exchanges import Exchange, nothing
 from framework.wire.ids import parse_offset_message_id
 from framework.wire.requests.query import ViewMessageRequest
@@ -109,11 +109,7 @@ def _texts(message: Message) -> dict[str, str]:
 def _send(
     message: Message, group: str, texts: dict[str, str], broker: str, number: int, max_retries: int
 ) -> Exchange[None]:
-    body, sys_flag = message.body, 0
-    if len(body) > COMPRESS_ABOVE:
-        small = compress(body, Compression.ZLIB)
-        if len(small) < len(body):
-            body, sys_flag = small, Compression.ZLIB.sys_flag
+    body, sys_flag = compressed(message.body)
     header = SendRequestV2(
         producer_group=PRODUCER,
         topic=retry_topic(group),
