@@ -12,8 +12,9 @@ from framework import Message, consumer
 from framework.broker.node import Node
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.topics import Topic
+from framework.testing.cluster import BROKER_HOST
 from framework.testing.sim.machine import Machine
-from framework.testing.swarm.cluster import BROKER_HOST, Cluster
+from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.faults.brokers import without
 from framework.testing.swarm.workload import GroupLoad, Workload
 

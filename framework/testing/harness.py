@@ -30,19 +30,18 @@ from framework.hooks.host import PluginHost
 from framework.mistakes import ArgumentWrong, NothingToRun
 from framework.model.durations import to_ms
 from framework.model.message import Message
-from framework.model.namespaces import wrap
 from framework.model.snapshot import Snapshot
 from framework.runtime.app import App
 from framework.runtime.build.collect import check, consumers_in, gather, unknown_groups
 from framework.runtime.looking import look
 from framework.settings.mistakes import without_mistaken
 from framework.settings.schema import AppSettings
+from framework.testing import contents
+from framework.testing.cluster import Cluster
 from framework.testing.errors import Violation
 from framework.testing.letters import DeadMessage
-from framework.testing.swarm import broker_view
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Said, Unexpected
-from framework.testing.swarm.recorder import hear_logs
+from framework.testing.sim.logs import hear_logs
+from framework.testing.sim.virtual_loop import VirtualLoop
 
 T = TypeVar("T")
 Event = dict[str, Any]
@@ -83,24 +82,20 @@ class Harness:
         self._seen = 0
         self._sent: set[str] = set()
         self._topics = sorted({consumer.spec.topic for consumer in consumers})
+        self._groups = sorted({consumer.spec.group for consumer in consumers})
         self._cluster = Cluster(
-            seed,
-            apps=1,
-            consumers=lambda _: consumers,
+            VirtualLoop(seed),
+            consumers=consumers,
             settings=chosen,
             broker_settings=BrokerSettings(topic_queues=QUEUES),
             plugins=host,
         )
-        self._cluster.history.groups = sorted({consumer.spec.group for consumer in consumers})
-        self._cluster.history.broadcasting = {each.spec.group for each in consumers if each.spec.broadcasting}
-        for consumer in consumers:
-            topic = wrap(chosen.cluster.namespace, consumer.spec.topic)
-            self._cluster.history.topics.setdefault(consumer.spec.group, set()).add(topic)
+        self._cluster.add_app()
         self._cluster.on_app = self._listen
         self._is_open, self._thread = False, 0
 
     def __repr__(self) -> str:
-        return f"<Harness {', '.join(self._cluster.history.groups)} at {self.now:.3f}s>"
+        return f"<Harness {', '.join(self._groups)} at {self.now:.3f}s>"
 
     # -- life
 
@@ -173,8 +168,8 @@ class Harness:
 
     def _check(self) -> None:
         """A breakdown inside is the test's failure, whatever the test asked."""
-        for fact in self._cluster.history.of(Unexpected):
-            raise Violation("nothing unexpected", fact.what, fact.at)
+        for breakdown in self._cluster.breakdowns:
+            raise breakdown
         for complaint in self._cluster.loop.complaints:
             raise Violation("nothing unexpected", f"{complaint['message']}: {complaint.get('exception')!r}", self.now)
 
@@ -222,8 +217,7 @@ class Harness:
         while not cluster.is_drained():
             self._check()
             if cluster.loop.now > until:
-                assert cluster.broker.broker is not None
-                left = "; ".join(broker_view.left(cluster.broker.broker, cluster.history))
+                left = "; ".join(contents.listed(cluster.owed()))
                 raise Violation("everything is handled", f"not within {seconds:g}s: {left}", cluster.loop.now)
             # Looked at often while things happen, seldom while a retry waits for its hour.
             seen, pause = len(self.events), LOOK_EACH_S if seen < len(self.events) else min(pause * 1.5, LOOK_MAX_S)
@@ -261,7 +255,7 @@ class Harness:
     def published(self, topic: str | None = None) -> list[Message]:
         """What handlers sent, to this topic or to all, oldest first. A delayed message counts once it is due."""
         broker = self._cluster.broker.broker
-        found = [] if broker is None else broker_view.ordinary(broker)
+        found = [] if broker is None else contents.ordinary(broker)
         return [each for each in found if topic in {None, each.topic} and each.message_id not in self._sent]
 
     def attempts(self, message: Message | SendResult | DeadMessage | str, group: str | None = None) -> list[Event]:
@@ -275,10 +269,10 @@ class Harness:
     def dead_letters(self, group: str | None = None) -> list[DeadMessage]:
         """The dead letters of a group, or of all, with their reasons; of each group the oldest first."""
         broker = self._cluster.broker.broker
-        groups = self._cluster.history.groups if group is None else [group]
+        groups = self._groups if group is None else [group]
         if broker is None:
             return []
-        return [DeadMessage(name, each) for name in groups for each in broker_view.dead_messages(broker, name)]
+        return [DeadMessage(name, each) for name in groups for each in contents.dead_messages(broker, name)]
 
     def snapshot(self) -> Snapshot:
         """The state of the application now."""
@@ -289,8 +283,7 @@ class Harness:
     @property
     def logs(self) -> list[Event]:
         """The log lines, as dictionaries."""
-        said = self._cluster.history.of(Said)
-        return [{"at": fact.at, "level": fact.level, "event": fact.event, **fact.fields} for fact in said]
+        return [dict(line) for line in self._cluster.logs]
 
 
 def _settings(given: AppSettings | Mapping[str, Any] | None, findings: Findings) -> AppSettings:

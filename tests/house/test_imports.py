@@ -127,6 +127,21 @@ def test_a_module_of_handlers_brings_no_client_no_settings_and_no_plugins() -> N
     assert [] == [each for each in found if each.startswith(banned)]
 
 
+KIT = "import framework.testing.harness, framework.testing.plugin_laws, framework.testing.pytest_plugin"
+LABORATORY = ("framework.testing.swarm", "framework.testing.story", "tests", "benchmarks")
+KIT_MAX = 40
+"""Modules of `framework.testing`; with the laboratory it was over a hundred."""
+
+
+def test_what_authors_test_with_brings_nothing_of_the_laboratory() -> None:
+    found = modules_of(f"import json, sys; {KIT}; sys.stdout.write(json.dumps(sorted(sys.modules)))")
+    kit = [each for each in found if each.startswith("framework.testing")]
+
+    assert "framework.testing.sim.virtual_loop" in kit, "or this would show nothing"
+    assert len(kit) <= KIT_MAX
+    assert [] == [each for each in found if each.startswith(LABORATORY)]
+
+
 @pytest.fixture(scope="module")
 def box() -> list[str]:
     """What `framework-app broker` has imported when it listens."""

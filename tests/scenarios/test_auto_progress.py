@@ -15,8 +15,8 @@ from framework.declare import Consumer, consumer
 from framework.model.message import Message
 from framework.model.reserved import progress_topic
 from framework.settings.schema import AppSettings
+from framework.testing.contents import queues_of
 from framework.testing.story import Story, all_handled, tell
-from framework.testing.swarm import broker_view
 from framework.testing.swarm.checkers import a_lasting_gap_is_kept, nothing_lost, passed_over_was_finished
 from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.facts import Said, Started
@@ -105,7 +105,7 @@ def test_a_group_without_gaps_costs_one_question_a_start() -> None:
         await story.within("60s").until(all_handled)
         broker = story.cluster.broker.broker
         assert broker is not None
-        assert not any(broker_view.queues_of(node, TOPIC) for node in broker.nodes)
+        assert not any(queues_of(node, TOPIC) for node in broker.nodes)
         assert not any(path.endswith(".progress") for each in story.cluster.apps for path in each.disk.paths())
 
     tell(scenario, cluster)

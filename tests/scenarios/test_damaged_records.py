@@ -13,9 +13,10 @@ from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
 from framework.declare import Consumer, consumer
 from framework.model.message import Message
+from framework.testing.cluster import BROKER_HOST
 from framework.testing.sim.transport import SimTransport
 from framework.testing.story import Story, tell
-from framework.testing.swarm.cluster import BROKER_HOST, Cluster
+from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.facts import Said
 from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode

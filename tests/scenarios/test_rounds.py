@@ -10,8 +10,9 @@ from framework.broker.intercept import Interceptor
 from framework.broker.node import Node
 from framework.broker.request import Request
 from framework.broker.store.topics import Topic
+from framework.testing.cluster import BROKER_HOST
 from framework.testing.story import Story, tell
-from framework.testing.swarm.cluster import BROKER_HOST, Cluster
+from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.facts import Said
 from framework.wire.codes import RequestCode
 

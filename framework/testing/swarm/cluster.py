@@ -1,44 +1,41 @@
-"""Cluster: brokers, applications and producers on one thread, in virtual time, from one seed. All of it shipped code.
+"""Cluster: the one that tests of applications run on, with a workload, and with everything written down that happens.
 
-Only the event loop and each process's World are simulated. It owns the machines and their lives; what goes wrong is
-`faults/`'s, what is asked of it `workload.py`'s, what must hold `checkers/`'.
+What goes wrong is `faults/`'s, what is asked of it `workload.py`'s, what must hold `checkers/`'.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
 from framework import marks
-from framework.broker.server import Broker
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.offsets import OffsetKey
-from framework.client.producer import Producer
 from framework.declare import Consumer
 from framework.errors import ConfigurationError, FrameworkError
 from framework.hooks.host import PluginHost
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
-from framework.runtime.app import App
 from framework.settings.schema import AppSettings, ClusterSettings
+from framework.testing import cluster as plain
+from framework.testing.contents import unsaved
 from framework.testing.errors import Violation
 from framework.testing.sim.disk import SimDisk
+from framework.testing.sim.logs import hear_logs, quiet
 from framework.testing.sim.machine import Machine
-from framework.testing.sim.network import SimNetwork
 from framework.testing.sim.node import Node
 from framework.testing.sim.run import run_on
 from framework.testing.sim.virtual_loop import NOWHERE, Policy, VirtualLoop
-from framework.testing.sim.world import sim_world
-from framework.testing.swarm import broker_view, disk_view, expectations, ownership
+from framework.testing.swarm import broker_view, expectations, ownership
 from framework.testing.swarm.checkers.each_queue_has_one_owner import each_queue_has_one_owner
 from framework.testing.swarm.checkers.only_who_is_named import only_who_is_named
 from framework.testing.swarm.facts import Strange
 from framework.testing.swarm.handling import handlers
 from framework.testing.swarm.history import machine_of, place_of
 from framework.testing.swarm.rare.bends import RunBends, small_broker, small_settings
-from framework.testing.swarm.recorder import Recorder, hear_logs, quiet
+from framework.testing.swarm.recorder import Recorder
 from framework.testing.swarm.watching.watch import Watch
 from framework.testing.swarm.ways import equipment, popping, tags
 from framework.testing.swarm.ways.desks import Desks
@@ -47,9 +44,6 @@ from framework.testing.swarm.wiretap import Wiretap
 from framework.testing.swarm.workload import DELAYS_MS, Workload
 
 T = TypeVar("T")
-BROKER_HOST = "127.0.1.1"
-"""A loopback address, so that the broker asks for no credentials, and not the one that means a machine itself."""
-BROKER_PORT = 9876
 WALL_SKEW_MAX_MS = 50
 SEND_AGAIN_S = 0.2
 RESTART_S = 2.0
@@ -57,7 +51,7 @@ RESTART_S = 2.0
 CONSUMERS = Callable[["Cluster"], Sequence[Consumer[..., Any]]]
 
 
-class Cluster:
+class Cluster(plain.Cluster):
     """See the module. `run(scenario)` plays one scenario and ends the world."""
 
     def __init__(
@@ -74,53 +68,52 @@ class Cluster:
         plugins: PluginHost | None = None,
         mutants: Collection[str] = (),
     ) -> None:
+        loop = VirtualLoop(seed, policy=policy)
         self.seed = seed
         self.workload = workload or Workload()
-        self.loop = VirtualLoop(seed, policy=policy)
-        self.network = SimNetwork(self.loop)
-        self.recorder = Recorder(self.loop)
+        self.recorder = Recorder(loop)
         self.history = self.recorder.history
-        self.wiretap = Wiretap(self.recorder.copied)
-        self.wiretap.on_published = self.recorder.published
-        self.network.tap = self.wiretap
-        self.broker = Machine("broker", BROKER_HOST)
-        self.apps: list[Machine] = []
-        for _ in range(apps):
-            self.add_app()
-        self.producer = Machine("producer", "10.0.0.2")
-        self.broker.job_delay_max = self.workload.sync_s
-        self._logical_brokers = brokers
-        self._mutants = frozenset(mutants)
-        self._consumers = consumers or self._usual_consumers
-        self._given_settings = settings
-        equipped = equipment.plugins(
-            self.workload, self.recorder, self.loop.streams.named, self._disk_of, lambda: self.is_healed
-        )
-        self._plugins = plugins or quiet(lambda: PluginHost(objects=equipped, discover=lambda: ()))
-        """One host for all where none is given: the built-in ones keep no state, and loading takes time."""
+        self.is_healed, self.broken = False, set[str]()
+        """The fault phase is over: handlers behave from here on; and groups whose handlers fail all."""
         self.broker_names = expectations.broker_names(self.workload, brokers)
-        self._broker_settings = broker_settings or BrokerSettings(
+        chosen = broker_settings or BrokerSettings(
             names=tuple(self.broker_names),
             delays_ms=DELAYS_MS,
             topic_queues=self.workload.queues,
             keeps_locks=False,  # as RocketMQ's brokers, which forget them: harder on members
         )
-        self._broker_settings = small_broker(self._broker_settings, self.workload)
-        self.on_app: Callable[[App], None] = _leave_alone
-        """Told of each application before it runs."""
-        self.producing: Producer | None = None
+        equipped = equipment.plugins(
+            self.workload, self.recorder, loop.streams.named, self._disk_of, lambda: self.is_healed
+        )
+        super().__init__(
+            loop,
+            consumers=(),
+            settings=settings or AppSettings.model_validate({}),
+            broker_settings=small_broker(chosen, self.workload),
+            # One host for all: the built-in ones keep no state, and loading takes time.
+            plugins=plugins or quiet(lambda: PluginHost(objects=equipped, discover=lambda: ())),
+            logical_brokers=brokers,
+        )
+        self._given_settings = settings
+        self._choose_consumers = consumers or self._usual_consumers
+        self._mutants = frozenset(mutants)
+        self.wiretap = Wiretap(self.recorder.copied)
+        self.wiretap.on_published = self.recorder.published
+        self.network.tap = self.wiretap
+        self.on_broker = self.recorder.watch
+        for _ in range(apps):
+            self.add_app()
+        self.broker.job_delay_max = self.workload.sync_s
         self.desks = Desks(self)
         self.watch = Watch(self)
         self.wiretap.on_commit = self._answered
         self.recorder.on_fall = self.watch.promises.fell
         self.wiretap.on_ask = self.recorder.copy_asked
-        self.is_healed, self.broken = False, set[str]()
-        """The fault phase is over: handlers behave from here on; and groups whose handlers fail all."""
         self.recorder.name_of = lambda peer: self.network.callers.get(peer, peer)
         self.recorder.holder_of = self.holder_of
         self.recorder.stored_of = self._stored_of
         self.recorder.end_of = self._end_of
-        self.recorder.is_half_open = lambda who: self.network.is_half_open(who, BROKER_HOST)
+        self.recorder.is_half_open = lambda who: self.network.is_half_open(who, plain.BROKER_HOST)
         self.recorder.heard_of = self._heard_of
         self._members: dict[str, str] = {}
         """Client id -> the life of a process that had it."""
@@ -128,20 +121,14 @@ class Cluster:
         if self.workload.is_named:
             self.history.grace_s = self.settings.app.grace / 1000
 
-    def __repr__(self) -> str:
-        alive = [machine.name for machine in self.machines if machine.is_alive]
-        return f"<Cluster seed={self.seed} at {self.loop.now:.3f}s: {', '.join(alive)}>"
-
     @property
     def machines(self) -> list[Machine]:
-        return [self.broker, *self.apps, self.producer, *self.desks.machines]
+        return [*super().machines, *self.desks.machines]
 
     def add_app(self) -> Machine:
-        """One machine more for an application; nothing runs on it yet."""
-        number = len(self.apps) + 1
-        self.apps.append(Machine(f"app-{number}", f"10.0.0.{10 + number}"))
-        self.apps[-1].disk.on_replace = self.recorder.saved
-        return self.apps[-1]
+        machine = super().add_app()
+        machine.disk.on_replace = self.recorder.saved
+        return machine
 
     # -- one run
 
@@ -176,7 +163,7 @@ class Cluster:
             broker_view.look_back(self.broker.broker, self.history, self.workload.topics, self.broker.skew_ms)
         self.desks.look_back()
         for complaint in self.loop.complaints:
-            self.recorder.unexpected("the event loop", f"{complaint.get('message')}: {complaint.get('exception')!r}")
+            self.unexpected("the event loop", f"{complaint.get('message')}: {complaint.get('exception')!r}")
 
     # -- processes
 
@@ -189,84 +176,40 @@ class Cluster:
         self.desks.start()
 
     async def start_broker(self) -> None:
-        """One process with all logical brokers; what its disk has is there again."""
-        machine = self.broker
-        node = self._begin(machine)
-        machine.broker = Broker(
-            sim_world(self.network, node, machine.disk),
-            host=machine.host,
-            port=BROKER_PORT,
-            brokers=self._logical_brokers,
-            settings=self._broker_settings,
-            open_database=lambda: machine.disk.open_database("broker"),
-            handlers=self._plugins.broker_handlers,
-        )
-        self.recorder.watch(machine.broker)
-        machine.task = self.loop.spawn(node, machine.broker.start(), name=f"{node.name} start")
-        await machine.task
-        self.desks.ready(machine.broker)
-        popping.prepare(machine.broker.nodes, self.workload)
-        self.watch.broker_began(machine)
+        await super().start_broker()
+        assert self.broker.broker is not None, "it was just started"
+        self.desks.ready(self.broker.broker)
+        popping.prepare(self.broker.broker.nodes, self.workload)
+        self.watch.broker_began(self.broker)
 
     def start_app(self, machine: Machine) -> None:
-        node = self._begin(machine)
-        world = sim_world(self.network, node, machine.disk)
-        settings = self.settings
-        if self.workload.is_named:
-            named = settings.app.model_copy(update={"instance": machine.instance})
-            settings = settings.model_copy(update={"app": named})
-        machine.app = App(settings, self.consumers(), world=world, plugins=self._plugins)
-        self._members[machine.app.member] = node.name
-        self.on_app(machine.app)
-        machine.task = self.loop.spawn(node, self._live(machine, machine.app), name=f"{node.name} run")
+        super().start_app(machine)
+        assert machine.node is not None, "it was just started"
+        assert machine.app is not None, "it was just started"
+        self._members[machine.app.member] = machine.node.name
 
-    async def _live(self, machine: Machine, app: App) -> None:
-        """The process's main function: run, and be gone."""
-        node = machine.node
-        assert node is not None
-        try:
-            await app.run()
-        except ConfigurationError as error:
-            if any(each is not machine and each.is_alive and each.instance == machine.instance for each in self.apps):
-                self.recorder.life(node.name, f"refused: {error}")
-            elif "retryQueueNums" in str(error):  # an administrator's mistake: whoever runs the process tries again
-                self.recorder.life(node.name, f"refused: {error}")
-                self.later(RESTART_S, lambda: self._start_again(machine, node))
-            else:
-                self.recorder.unexpected(node.name, f"ended by {error!r}")
-        except Exception as error:  # noqa: BLE001  # border: the process's
-            self.recorder.unexpected(node.name, f"ended by {error!r}")
+    def failed(self, machine: Machine, node: Node, error: Exception) -> None:
+        if not isinstance(error, ConfigurationError):
+            super().failed(machine, node, error)
+        elif any(each is not machine and each.is_alive and each.instance == machine.instance for each in self.apps):
+            self.lived(node, f"refused: {error}")
+        elif "retryQueueNums" in str(error):  # an administrator's mistake: whoever runs the process tries again
+            self.lived(node, f"refused: {error}")
+            self.later(RESTART_S, lambda: self._start_again(machine, node))
         else:
-            self.watch.left(node)
-            self.recorder.life(node.name, "left")
-        self.loop.kill(node, silently=False)
-        machine.disk.crash()  # what it had locked is free
+            super().failed(machine, node, error)
+
+    def left(self, node: Node) -> None:
+        self.watch.left(node)
+        super().left(node)
 
     def _start_again(self, machine: Machine, ended: Node) -> None:
         if machine.node is ended and not machine.is_leaving:
             self.start_app(machine)
 
-    async def start_producer(self) -> None:
-        node = self._begin(self.producer)
-        self.producing = Producer(
-            name_servers=self.name_servers, timeout="5s", world=sim_world(self.network, node, self.producer.disk)
-        )
-        await self.loop.spawn(node, self.producing.start(), name="producer start")
-
-    def _begin(self, machine: Machine) -> Node:
-        node = machine.next_life()
-        node.on_log = self.recorder.said
-        self.network.power_on(machine.host)
-        self.recorder.life(node.name, "started")
-        return node
-
     def crash(self, machine: Machine) -> None:
-        """SIGKILL: no step more. The system closes its connections; its disk keeps what was committed."""
-        assert machine.node is not None, f"{machine!r} was never started"
         self.watch.broker_ended(machine)
-        self.loop.kill(machine.node, silently=False)
-        machine.disk.crash()
-        self.recorder.life(machine.node.name, "crashed")
+        super().crash(machine)
 
     def power_cut(self, machine: Machine) -> None:
         """The machine is gone without a word; its disk keeps what was synced."""
@@ -275,32 +218,31 @@ class Cluster:
         self.loop.kill(machine.node, silently=True)
         self.network.power_off(machine.host)
         machine.disk.power_cut()
-        self.recorder.life(machine.node.name, "lost power")
-
-    def leave(self, machine: Machine) -> None:
-        """SIGTERM: the application drains and ends; see `machine.task`."""
-        assert machine.node is not None, f"{machine!r} was never started"
-        assert machine.app is not None, f"{machine!r} runs no application"
-        machine.is_leaving = True
-        self.recorder.life(machine.node.name, "asked to leave")
-        self.loop.spawn(machine.node, machine.app.stop(), name=f"{machine.node.name} stop")
+        self.lived(machine.node, "lost power")
 
     def later(self, seconds: float, act: Callable[[], object]) -> None:
         """Do something in the world itself, whichever process asked for it."""
         self.loop.call_later(seconds, act, context=NOWHERE)
 
-    # -- what applications are
+    # -- what is told of them
 
-    @property
-    def name_servers(self) -> str:
-        return f"{BROKER_HOST}:{BROKER_PORT}"
+    def lived(self, node: Node, event: str) -> None:
+        self.recorder.life(node.name, event)
+
+    def said(self, who: str, event: Mapping[str, Any]) -> None:
+        self.recorder.said(who, event)
+
+    def unexpected(self, who: str, what: str) -> None:
+        self.recorder.unexpected(who, what)
+
+    # -- what applications are
 
     @cached_property
     def settings(self) -> AppSettings:
-        """What applications run with; of settings that were given all but the way to the cluster is kept."""
-        reached = ClusterSettings(name_servers=(self.name_servers,))
+        """What applications run with, where the workload says it."""
         if self._given_settings is not None:
-            return self._given_settings.model_copy(update={"cluster": reached})
+            return super().settings
+        reached = ClusterSettings(name_servers=(self.name_servers,))
         workload = self.workload
         consumers = {
             load.name: expectations.consumer_settings(workload, load, self.broker_names, self.apps)
@@ -311,9 +253,14 @@ class Cluster:
         )
         return small_settings(settings, workload)
 
+    def settings_of(self, machine: Machine) -> AppSettings:
+        if not self.workload.is_named:
+            return self.settings
+        named = self.settings.app.model_copy(update={"instance": machine.instance})
+        return self.settings.model_copy(update={"app": named})
+
     def consumers(self) -> Sequence[Consumer[..., Any]]:
-        """What an application that starts now consumes with."""
-        return self._consumers(self)
+        return self._choose_consumers(self)
 
     def _usual_consumers(self, _: Cluster) -> Sequence[Consumer[..., Any]]:
         return handlers(
@@ -393,29 +340,23 @@ class Cluster:
 
     # -- questions
 
-    def is_drained(self) -> bool:
-        """Every message of every group is finished and committed, and none waits for its time."""
-        broker = self.broker.broker
-        return (
-            self.broker.is_alive
-            and broker is not None
-            and not broker_view.left(broker, self.history)
-            and not any(disk_view.left(self))
-            and not self.desks.left()
-        )
+    def owed(self) -> Iterator[str]:
+        broker, history = self.broker.broker, self.history
+        if broker is None or not self.broker.is_alive:
+            yield "the broker is away"
+            return
+        yield from broker_view.left(broker, history)
+        for group in sorted(history.broadcasting):
+            yield from unsaved(broker, self.apps, group, history.topics.get(group, {self.workload.topic}))
+        yield from self.desks.left()
 
     async def drain(self, seconds: float) -> None:
         """Demand progress: within so long everything must be drained."""
         until = self.loop.now + seconds
         while not self.is_drained():
             if self.loop.now > until:
-                broker = self.broker.broker
-                left = (
-                    [*broker_view.left(broker, self.history), *disk_view.left(self), *self.desks.left()]
-                    if broker
-                    else ["no broker"]
-                )
-                raise Violation("progress", f"not drained {seconds:g}s after healing: {'; '.join(left)}", self.loop.now)
+                left = "; ".join(self.owed())
+                raise Violation("progress", f"not drained {seconds:g}s after healing: {left}", self.loop.now)
             await asyncio.sleep(0.25)
         self.history.is_drained = True
         self.watch.rest()
@@ -436,13 +377,5 @@ class Cluster:
             await asyncio.sleep(at - self.loop.now)
 
     async def leave_all(self) -> None:
-        """End every application in order, one after the other."""
         self.watch.unrest()
-        for machine in self.apps:
-            if machine.is_steady and machine.task is not None:
-                self.leave(machine)
-                await machine.task
-
-
-def _leave_alone(_: App) -> None:
-    """Nobody wants to be told."""
+        await super().leave_all()

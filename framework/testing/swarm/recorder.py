@@ -6,11 +6,8 @@ answers, and log lines pass through it. It changes nothing of what it sees.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any, TypeVar
-
-import structlog
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from framework.broker.acquisitions import is_refused_for
 from framework.broker.intercept import Interceptor
@@ -20,7 +17,9 @@ from framework.broker.store.offsets import OffsetKey
 from framework.core.offset_file import decode
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
-from framework.testing.sim.node import CURRENT_NODE, Node
+from framework.testing.contents import OFFSETS_FILE
+from framework.testing.sim.logs import BREAKDOWNS, LINES_MAX, breakdown
+from framework.testing.sim.node import CURRENT_NODE
 from framework.testing.sim.virtual_loop import VirtualLoop
 from framework.testing.swarm.facts import (
     Acquired,
@@ -65,18 +64,10 @@ from framework.testing.swarm.ways.facts import (
 from framework.wire.codes import RequestCode
 from framework.wire.requests.pull import COMMIT_OFFSET
 
-T = TypeVar("T")
 OUTSIDE = "the world"
-FULL_DISK = "disk is full"
-"""Whoever says so means a fault that somebody has played."""
-BREAKDOWNS = ("loop failed", "task failed", "request failed", "settling failed", "broker trouble")
-"""Lines by which the framework says that something broke which it had not foreseen."""
 FORMER_LIFE_S = 20.0
 """How long a deleted topic may go on: in answers under way, long polls that still wait, commits that are late. An
 offset of its former life, met by a new one that has grown past it, skips what is new; nothing in the protocol tells."""
-OFFSETS_FILE = ".offsets"
-SAID_MAX = 20_000
-"""Log lines kept a run; what loops for ever would otherwise fill the memory."""
 
 
 class Recorder:
@@ -326,11 +317,10 @@ class Recorder:
             facts.append(Reassigned(at, who, group, gained, lost, fields["members"], heard))
         elif name in PROGRESS:
             self._progress(who, name, fields)
-        elif name in BREAKDOWNS and FULL_DISK not in str(fields.get("reason", "")):
-            what = " ".join(f"{key}={value}" for key, value in fields.items() if key != "exc_info")
-            self.unexpected(who, f"{name} {what} {sys.exc_info()[1]!r}")
+        elif (what := breakdown(name, fields)) is not None:
+            self.unexpected(who, what)
         self._said += 1
-        if self._said <= SAID_MAX:
+        if self._said <= LINES_MAX:
             fields.pop("exc_info", None)  # a traceback keeps whole frames alive
             facts.append(Said(at, who, level, name, fields))
 
@@ -344,30 +334,3 @@ def _only_look(look: Callable[[Request], None]) -> Callable[[Request], bool]:
         return False
 
     return when
-
-
-def hear_logs() -> None:
-    """Send what simulated processes log to their recorders, and everything else where it went before.
-
-    structlog is set up once a process; so is this. Its place is first, before anything is rendered.
-    """
-    processors = structlog.get_config()["processors"]
-    if not any(processor is _hear for processor in processors):
-        structlog.configure(processors=[_hear, *processors])
-
-
-def quiet(make: Callable[[], T]) -> T:
-    """What is made before a run, by no process, logs nothing."""
-    hear_logs()
-    nobody = Node("nobody", host="", process=0)
-    nobody.on_log = lambda who, event: None
-    return nobody.context.run(make)
-
-
-def _hear(_logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    node = CURRENT_NODE.get()
-    if node is None or node.on_log is None:
-        return event
-    event["level"] = method
-    node.on_log(node.name, event)
-    raise structlog.DropEvent

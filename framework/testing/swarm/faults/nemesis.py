@@ -19,11 +19,12 @@ from framework.broker.node import Node
 from framework.broker.store.topics import PERM_READ_WRITE
 from framework.broker.switches import PERMISSION
 from framework.model.reserved import retry_topic
+from framework.testing.cluster import BROKER_HOST
 from framework.testing.sim.machine import Machine
 from framework.testing.sim.streams import Stream
 from framework.testing.sim.virtual_loop import NOWHERE
 from framework.testing.swarm.administrator import Administrator
-from framework.testing.swarm.cluster import BROKER_HOST, Cluster
+from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.ways import popping
 
 if TYPE_CHECKING:
