@@ -73,7 +73,7 @@ class Fresh:
         with kept.open("a", encoding="utf-8") as file:
             for said in objects(found):
                 file.write(f"{json.dumps(said)}\n")
-                command = f"framework-app simulate --seed {said['seed']}"
+                command = f"python -m tests.simulation.one --seed {said['seed']}"
                 yield f"seed {said['seed']}: {said['truth']}: {said['fact']}; {command}"
         yield from broken("seeds", code, f"make sim FOR={int(seconds)}s BASE={self.base}")
 

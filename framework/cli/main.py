@@ -28,7 +28,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "config": "reads the settings: where each value comes from, or their schema for editors",
         "plugins": "reads which plugins are loaded, their sources and their hooks",
         "explain": "reads what the id of an error or a log line means, and what to do; offline",
-        "simulate": "runs a whole cluster in virtual time from a seed; touches no real one",
     },
     "operate": {
         "run": "runs the handlers of an application; commits the offsets of its groups",

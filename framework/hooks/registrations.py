@@ -32,7 +32,7 @@ Wrong: TypeAlias = Callable[[Any, Any], str | None]
 """What is wrong with a name and what it stands for; None where nothing is."""
 
 OUR_COMMANDS = (
-    "new", "dev", "check", "config", "plugins", "explain", "simulate", "run", "broker", "topics", "groups", "lag",
+    "new", "dev", "check", "config", "plugins", "explain", "run", "broker", "topics", "groups", "lag",
     "tail", "trace", "doctor", "dashboard", "health", "stacks", "top", "snapshot", "send", "reset", "dlq", "pause",
     "resume", "resize",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The whole cluster in one process: virtual time, faults, checkers; and `Harness`, the kit for application authors."""
+"""What authors test with: `Harness` runs an application and a broker in virtual time, `PluginLaws` try a plugin."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from framework.testing.harness import Harness as Harness
     from framework.testing.plugin_laws import PluginLaws as PluginLaws
-    from framework.testing.story import Story as Story
-    from framework.testing.swarm.cluster import Cluster as Cluster
 
 _HOME_OF = {
-    "Cluster": "framework.testing.swarm.cluster",
     "Harness": "framework.testing.harness",
     "PluginLaws": "framework.testing.plugin_laws",
-    "Story": "framework.testing.story",
 }
 
-__all__ = ["Cluster", "Harness", "PluginLaws", "Story"]
+__all__ = ["Harness", "PluginLaws"]
 
 
 def __getattr__(name: str) -> object:

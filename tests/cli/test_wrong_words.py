@@ -84,10 +84,6 @@ def test_what_is_no_text_is_refused(command: str, capsys: Capture) -> None:
         (["run", "-c", "-x"], "argument -c/--config: expected one argument; write --config=VALUE where it"),
         (["dlq", "replay", "billing", "--rate", "-5/s"], "argument --rate: '-5/s' is no rate; write 50/s"),
         (["send", "orders", "--", "-x", "--key", "1"], "--key stands behind --, where words are values;"),
-        (["simulate", "--seed", "-1"], "argument --seed: '-1' is not a whole number from 0 to 1000000000000000000"),
-        (["simulate", "--seed", "nan"], "argument --seed: 'nan' is not a whole number"),
-        (["simulate", "--for", "0s"], "argument --for: '0s' is no time; write 10m, or leave it out"),
-        (["simulate", "--shrink-for", "0s"], "argument --shrink-for: '0s' is no time"),
         (["top", "--every", "0ms"], "argument --every: '0ms' is no time"),
         (
             ["dlq", "list", "billing", "--since", "soon"],
@@ -106,7 +102,6 @@ def test_a_value_that_cannot_be_is_named_with_its_option(words: list[str], said:
     [
         (["send", "orders", "hello", "--property", "a"], "--property 'a': write name=value"),
         (["send", "orders"], "send: give one of BODY, `-` for stdin, and --file FILE"),
-        (["simulate", "--faults", "earthquake"], "--faults: no kind 'earthquake'; known: "),
         (["explain", "FA-S999"], "there is no id 'FA-S999'; did you mean "),
         (["new", "app", "order desk"], "new app: 'order desk' is no name in Python: begin with a letter, "),
         (["config", "schema", "--written"], "config schema: it says what may be written; leave out --written"),

@@ -46,7 +46,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Told:
 def test_a_seed_that_fails_is_kept_and_repeated_by_its_number(run: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Told, "files", {"seeds.jsonl": f"{json.dumps(FAILED_SEED)}\n"})
     monkeypatch.setattr(Told, "answers", (1, ""))
-    assert ["seed 7: nothing lost: m1; framework-app simulate --seed 7"] == list(run.seeds(10))
+    assert ["seed 7: nothing lost: m1; python -m tests.simulation.one --seed 7"] == list(run.seeds(10))
     assert FAILED_SEED == json.loads((run.folder / "build" / "failing-seeds.jsonl").read_text())
 
 

@@ -128,7 +128,7 @@ def test_a_module_of_handlers_brings_no_client_no_settings_and_no_plugins() -> N
 
 
 KIT = "import framework.testing.harness, framework.testing.plugin_laws, framework.testing.pytest_plugin"
-LABORATORY = ("framework.testing.swarm", "framework.testing.story", "tests", "benchmarks")
+LABORATORY = ("framework.testing.swarm", "tests", "benchmarks")
 KIT_MAX = 40
 """Modules of `framework.testing`; with the laboratory it was over a hundred."""
 

@@ -149,7 +149,6 @@ MAKERS = {
     "net/real_world.py": "after private_files.make_file",
     "cli/commands/broker.py": "after private_files.make_file, and a key file by O_EXCL and 0600",
     "cli/commands/new.py": "a user's own sources",
-    "cli/commands/simulate.py": "a developer's reports",
     "cli/transfer.py": "by O_EXCL and 0600",
     "net/control/places.py": "one folder, 0700",
     "private_files.py": "itself",

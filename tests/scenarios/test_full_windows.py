@@ -10,9 +10,9 @@ import pytest
 from framework import Message, consumer
 from framework.declare import Consumer
 from framework.model.outcome import Ack, DeadLetter, Drop, Outcome, RetryLater
-from framework.testing.story import Story, tell
 from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.workload import GroupLoad, Workload
+from tests.simulation.story import Story, tell
 
 COUNT = 300
 

@@ -8,12 +8,12 @@ from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
 from framework.testing.errors import Violation
 from framework.testing.sim.machine import Machine
-from framework.testing.story import Story, all_handled, tell
 from framework.testing.swarm.checkers import nothing_lost, order_kept
 from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.facts import Said
 from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode
+from tests.simulation.story import Story, all_handled, tell
 
 
 def orderly(*, is_async: bool = True, fail_rate: float = 0.1) -> Cluster:

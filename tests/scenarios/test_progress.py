@@ -10,7 +10,6 @@ import pytest
 from framework.declare import Consumer, consumer
 from framework.model.message import Message
 from framework.settings.schema import AppSettings
-from framework.testing.story import Story, tell
 from framework.testing.swarm.checkers import (
     a_flush_covers_what_ended,
     commit_never_passes_a_gap,
@@ -20,6 +19,7 @@ from framework.testing.swarm.checkers import (
 )
 from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.workload import Workload
+from tests.simulation.story import Story, tell
 
 STUCK = 2_101
 LAST = 2_200

@@ -16,8 +16,8 @@ from framework.broker.store.topics import Topic
 from framework.declare import Consumer, consumer
 from framework.model.message import Message
 from framework.settings.schema import AppSettings
-from framework.testing.story import Story, tell
 from framework.testing.swarm.cluster import Cluster
+from tests.simulation.story import Story, tell
 
 AT_ONCE = "1s"
 HANDLER_S = 0.2

@@ -11,10 +11,10 @@ from framework.broker.node import Node
 from framework.broker.request import Request
 from framework.broker.store.topics import Topic
 from framework.testing.cluster import BROKER_HOST
-from framework.testing.story import Story, tell
 from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.facts import Said
 from framework.wire.codes import RequestCode
+from tests.simulation.story import Story, tell
 
 AT_ONCE = "1100ms"  # a second may be left until the next round, for rounds keep their distance
 

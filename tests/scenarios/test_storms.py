@@ -9,7 +9,6 @@ import pytest
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
 from framework.testing.errors import Violation
-from framework.testing.story import Story, all_handled, tell
 from framework.testing.swarm.checkers import (
     little_moves,
     no_storm,
@@ -27,6 +26,7 @@ from framework.wire.bodies.group import ConsumerList
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 from tests.scenarios.test_calm import PLAIN, begin, flapping, members, shared
+from tests.simulation.story import Story, all_handled, tell
 
 QUICK = GroupLoad(fail_rate=0.0, poison_rate=0.0, pauses_s=(0.002, 0.005), concurrency=8)
 IN_ORDER = GroupLoad("inventory", orderly=True, fail_rate=0.0, poison_rate=0.0, pauses_s=(0.05, 0.1))

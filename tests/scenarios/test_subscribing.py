@@ -5,9 +5,9 @@ from __future__ import annotations
 from framework.broker.intercept import Interceptor, Lost
 from framework.broker.request import Request
 from framework.testing.sim.machine import Machine
-from framework.testing.story import Story, all_handled
 from framework.wire.bodies.heartbeat import Heartbeat
 from framework.wire.codes import RequestCode
+from tests.simulation.story import Story, all_handled
 
 
 async def subscribe_anew(story: Story, machine: Machine) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from framework.testing.story import Story, all_handled
 from framework.testing.swarm.checkers import commit_never_passes_a_gap, nothing_lost
 from framework.testing.swarm.facts import Remade, Reset, Sent
 from framework.testing.swarm.faults import topics
+from tests.simulation.story import Story, all_handled
 
 
 async def test_a_reset_brings_what_was_handled_again(story: Story) -> None:

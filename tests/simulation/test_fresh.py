@@ -92,8 +92,8 @@ def test_what_failed_is_kept_in_a_form_that_replays(tmp_path: Path) -> None:
     )
     assert draw(5) == read(json.dumps(first["plan"]))
     words = shlex.split(second["command"])
-    assert ["framework-app", "simulate", "--plan"] == words[:3]
-    assert draw(6) == read(words[3])
+    assert ["python", "-m", "tests.simulation.one", "--plan"] == words[:4]
+    assert draw(6) == read(words[4])
 
 
 def test_the_commit_is_named_where_git_can_say(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_the_base_comes_first_and_the_ordinary_line_last(
     seeds, base, failed = map(int, last.groups())
     assert 3000 == base
     assert failed == (seeds + 2) // 3 == len(found.read_text(encoding="utf-8").splitlines())
-    assert "framework-app simulate --seed 3000 --for 20s" in lines
+    assert "python -m tests.simulation.one --seed 3000 --for 20s" in lines
     assert "3000 failed: nothing lost at 3.000s: m1" in said.err
 
 

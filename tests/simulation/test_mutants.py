@@ -10,7 +10,6 @@ import pytest
 import framework
 from framework.broker.intercept import Interceptor
 from framework.testing.errors import Violation
-from framework.testing.story import Story, all_handled, tell
 from framework.testing.swarm.checkers import commit_never_passes_a_gap, nothing_lost
 from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.facts import Copied, Said
@@ -18,6 +17,7 @@ from framework.testing.swarm.mutants import MUTANTS, Mutant, hunt
 from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
+from tests.simulation.story import Story, all_handled, tell
 
 HOME = Path(framework.__file__).parent
 SEEDS, MOST = range(2_000), 40

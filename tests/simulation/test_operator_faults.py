@@ -10,7 +10,6 @@ import pytest
 from framework.broker.intercept import Interceptor
 from framework.runtime.app import App
 from framework.testing.errors import Violation
-from framework.testing.story import Story, all_handled, tell
 from framework.testing.swarm.checkers import begins_where_it_was
 from framework.testing.swarm.cluster import Cluster
 from framework.testing.swarm.faults.kinds import kind_named
@@ -20,6 +19,7 @@ from framework.testing.swarm.plans.plan import draw
 from framework.testing.swarm.simulation import play
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
+from tests.simulation.story import Story, all_handled, tell
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 SECONDS, MOST = 30.0, 8

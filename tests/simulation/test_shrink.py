@@ -283,7 +283,7 @@ def test_a_plan_is_what_its_text_says() -> None:
 
 def test_a_line_replays_the_plan_in_a_shell() -> None:
     line = replay_line(draw(5))
-    assert line.startswith('framework-app simulate --plan \'{"seed":5,')
+    assert line.startswith('python -m tests.simulation.one --plan \'{"seed":5,')
     assert line.endswith("}'")
     assert "\n" not in line
 

@@ -70,7 +70,9 @@ def test_what_a_kept_seed_names_is_played_and_repeated() -> None:
     (verdict,) = run_all([Run(7, ("crash", "cut"), ("orderly",))], seconds=5)
     assert ["crash", "cut"] == [kind.name for kind in verdict.plan.kinds]
     assert ("orderly",) == verdict.plan.workload.ways
-    assert "framework-app simulate --seed 7 --for 5s --faults crash,cut --ways orderly" == replay_command(verdict.plan)
+    assert "python -m tests.simulation.one --seed 7 --for 5s --faults crash,cut --ways orderly" == replay_command(
+        verdict.plan
+    )
 
 
 def test_a_plan_is_kept_whatever_is_drawn(tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ def test_a_failure_is_one_line_to_repeat() -> None:
     found = list(complaints(result))
     assert "seed 5 failed on Python" in found[0]
     assert "nothing lost at 3.000s: m1" in found[1]
-    assert "framework-app simulate --seed 5 --for 20s" == found[-1]
+    assert "python -m tests.simulation.one --seed 5 --for 20s" == found[-1]
 
 
 def test_every_mark_in_the_code_is_accounted_for() -> None:

@@ -82,12 +82,6 @@ def test_a_failing_test_fails_once_whatever_it_left_in_the_application(pytester:
 
         async def test_has_a_loop_of_its_own(harness): ...
 
-        def test_is_no_story(story): ...
-
-        async def test_a_story(story):
-            (app,) = await story.start_apps(1)
-            assert app.is_alive
-
         def test_time_passes_at_once(virtual_time):
             async def slow():
                 await asyncio.sleep(86_400)
@@ -98,12 +92,11 @@ def test_a_failing_test_fails_once_whatever_it_left_in_the_application(pytester:
 
     result = pytester.runpytest_subprocess(*QUIET, "--strict-markers")
 
-    result.assert_outcomes(passed=3, failed=3)
+    result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines(["*on purpose*"])
     result.stdout.fnmatch_lines(
         ["*test_has_a_loop_of_its_own takes the harness, which has a loop of its own: write `def`"]
     )
-    result.stdout.fnmatch_lines(["*test_is_no_story takes a story, so it must be `async def`"])
 
 
 def test_a_broken_law_and_a_codec_without_an_example_are_named(pytester: pytest.Pytester) -> None:

@@ -130,7 +130,7 @@ def run_all(runs: Sequence[Run], *, jobs: int = 1, seconds: float = SECONDS) -> 
 def kept_runs(path: Path) -> list[Run]:
     """What the file keeps: a seed per line, then `faults=a,b` and `ways=c,d` if they are given, and why after a #.
 
-    Or a plan, as `simulate --shrink` prints it.
+    Or a plan, as `--shrink` of `tests/simulation/one.py` prints it.
     """
     if not path.exists():
         return []

@@ -10,7 +10,7 @@ from framework.testing.errors import SimulationError, Violation
 from framework.testing.sim.stuck_step import StuckStep, watched
 from framework.testing.swarm.checkers import ALL, Checker
 from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.failures.plan_text import replay_line
+from framework.testing.swarm.failures.plan_text import ONE_RUN, replay_line
 from framework.testing.swarm.faults.nemesis import Nemesis
 from framework.testing.swarm.history import History
 from framework.testing.swarm.plans.matrix import Pair, met
@@ -96,4 +96,4 @@ def replay_command(plan: Plan) -> str:
     """The line that repeats a run."""
     if plan.strikes is not None:  # nothing of it was drawn
         return replay_line(plan)
-    return f"framework-app simulate --seed {plan.seed} --for {plan.seconds:g}s{plan.given}"
+    return f"{ONE_RUN} --seed {plan.seed} --for {plan.seconds:g}s{plan.given}"

@@ -105,14 +105,14 @@ def test_the_page_of_a_failing_seed_shows_what_happened() -> None:
         for verdict, history in seeds
         if any(re.search(r"passes a gap.* of orders@broker-.* billing;", str(each)) for each in verdict.violations)
     )
-    text = page(history, verdict.violations, title="Seed <0>", replay="framework-app simulate --seed 0")
+    text = page(history, verdict.violations, title="Seed <0>", replay="python -m tests.simulation.one --seed 0")
 
     reader = Reader()
     reader.feed(text)
     assert [] == reader.loads
     assert [] == reader.open
     assert "Seed &lt;0&gt;" in text
-    assert "framework-app simulate --seed 0" in text
+    assert "python -m tests.simulation.one --seed 0" in text
     assert "a commit never passes a gap" in text
     assert re.search(r"billing orders@broker-[ab]:\d", text)
     assert text.count("<circle") > 20

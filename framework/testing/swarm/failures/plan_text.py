@@ -20,6 +20,8 @@ from framework.testing.swarm.faults.nemesis import Strike
 from framework.testing.swarm.plans.plan import Plan
 
 SHOWN_MAX = 200
+ONE_RUN = "python -m tests.simulation.one"
+"""The command that plays one seed or plan, in a clone."""
 
 
 def written(plan: Plan) -> str:
@@ -36,7 +38,7 @@ def as_object(plan: Plan) -> dict[str, Any]:
 
 def replay_line(plan: Plan) -> str:
     """The command that repeats the run, for a shell."""
-    return f"framework-app simulate --plan {shlex.quote(written(plan))}"
+    return f"{ONE_RUN} --plan {shlex.quote(written(plan))}"
 
 
 def read(text: str) -> Plan:

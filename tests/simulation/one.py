@@ -1,36 +1,41 @@
-"""Run a whole cluster in virtual time from a seed: brokers, applications, faults, and what must hold. Exit 0 or 1."""
+"""One cluster in virtual time, from a seed or a plan: `python -m tests.simulation.one --seed 7`.
+
+Brokers, applications, faults, and what must hold. Exit 0 or 1; the last line ends with the trace.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from framework.cli import options, output
 from framework.cli.exit_codes import ExitCode
-from framework.errors import StoreError, nearest, shorten
+from framework.cli.main import CommandParser
+from framework.cli.shown import explained
+from framework.errors import FrameworkError, StoreError, nearest, shorten
 from framework.mistakes import UsageWrong
 from framework.model.durations import to_ms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from framework.testing.swarm.failures.difference import Difference, Event
-    from framework.testing.swarm.failures.shrink import Shrunk
-    from framework.testing.swarm.faults.kinds import FaultKind
-    from framework.testing.swarm.history import History
-    from framework.testing.swarm.plans.plan import Plan
-    from framework.testing.swarm.simulation import Verdict
+from framework.testing.swarm import timeline, timeline_page
+from framework.testing.swarm.failures import plan_text
+from framework.testing.swarm.failures.deadline import deadline
+from framework.testing.swarm.failures.difference import Difference, Event
+from framework.testing.swarm.failures.plan_text import as_object, replay_line
+from framework.testing.swarm.failures.shrink import Shrunk, shrink
+from framework.testing.swarm.faults.kinds import ALL_KINDS, NAMES, FaultKind, kind_named
+from framework.testing.swarm.history import History
+from framework.testing.swarm.plans.plan import Plan, clashes, draw
+from framework.testing.swarm.plans.ways import WAYS
+from framework.testing.swarm.simulation import Verdict, play, replay_command
+from framework.testing.swarm.timeline import BREAK
 
 LENGTH, SHRINK_FOR = "60s", "2m"
 LINES_MAX = 400
 APPS_MAX = 100
 SEED_MAX = 10**18
-
-
 DECIDED_BY_PLAN = ("seed", "length", "faults", "ways", "apps", "brokers", "policy")
 """Options that say what `--plan` says."""
 
@@ -69,8 +74,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from framework.testing.swarm.simulation import play
-
     if arguments.html:
         _try_to_write(Path(arguments.html))
     plan = _plan(arguments)
@@ -80,8 +83,6 @@ def execute(arguments: argparse.Namespace) -> int:
     if shrunk is None:
         report = Report(plan, *play(plan), _replay(arguments, plan))
     else:
-        from framework.testing.swarm.failures.plan_text import replay_line
-
         smallest = shrunk.smallest
         report = Report(smallest.plan, smallest.verdict, smallest.history, replay_line(smallest.plan), shrunk)
     if arguments.html:
@@ -105,9 +106,6 @@ class Report:
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
-    from framework.testing.swarm.failures import plan_text
-    from framework.testing.swarm.plans.plan import clashes, draw
-
     if arguments.plan is None:
         kinds, ways = _kinds(arguments.faults), _ways(arguments.ways)
         for clash in clashes(ways or (), kinds or ()):
@@ -139,9 +137,6 @@ def _plan(arguments: argparse.Namespace) -> Plan:
 
 def _shrunk(plan: Plan, arguments: argparse.Namespace) -> Shrunk | None:
     """None for a run that holds, which is said at once: there is nothing to make smaller."""
-    from framework.testing.swarm.failures.deadline import deadline
-    from framework.testing.swarm.failures.shrink import shrink
-
     with deadline(to_ms(arguments.shrink_for or SHRINK_FOR) / 1000) as until:
 
         def tell(runs: int, smaller: Plan) -> None:
@@ -173,8 +168,6 @@ def _try_to_write(path: Path) -> None:
 
 
 def _kinds(text: str | None) -> Sequence[FaultKind] | None:
-    from framework.testing.swarm.faults.kinds import ALL_KINDS, NAMES, kind_named
-
     if not text:
         return None
     if text in {"all", "none"}:
@@ -183,8 +176,6 @@ def _kinds(text: str | None) -> Sequence[FaultKind] | None:
 
 
 def _ways(text: str | None) -> Sequence[str] | None:
-    from framework.testing.swarm.plans.ways import WAYS
-
     if not text:
         return None
     return () if text == "none" else _known("--ways", "way", text, tuple(WAYS))
@@ -199,9 +190,6 @@ def _known(option: str, what: str, text: str, names: Sequence[str]) -> list[str]
 
 
 def _replay(arguments: argparse.Namespace, plan: Plan) -> str:
-    from framework.testing.swarm.failures.plan_text import replay_line
-    from framework.testing.swarm.simulation import replay_command
-
     if arguments.plan is not None:
         return replay_line(plan)
     given = {f"--{name}": getattr(arguments, name) for name in ("apps", "brokers", "policy")}
@@ -212,16 +200,12 @@ def _replay(arguments: argparse.Namespace, plan: Plan) -> str:
 
 
 def _write_page(path: Path, report: Report) -> None:
-    from framework.testing.swarm import timeline_page
-
     title = f"Simulation of seed {report.plan.seed}"
     text = timeline_page.page(report.history, report.verdict.violations, title=title, replay=report.replay)
     path.write_text(text, encoding="utf-8")
 
 
 def _print(report: Report, *, is_timeline: bool) -> None:
-    from framework.testing.swarm import timeline
-
     verdict = report.verdict
     if report.shrunk is not None:
         output.say(f"smallest: {report.plan}")
@@ -240,8 +224,6 @@ def _print(report: Report, *, is_timeline: bool) -> None:
 
 def _around_the_first_break(lines: list[str]) -> Iterator[str]:
     """As many as are worth reading, the first break in their middle; without one the last lines."""
-    from framework.testing.swarm.timeline import BREAK
-
     first = next((i for i, line in enumerate(lines) if BREAK in line), len(lines))
     until = min(max(first + LINES_MAX // 2, LINES_MAX), len(lines))
     begin = max(until - LINES_MAX, 0)
@@ -253,8 +235,6 @@ def _around_the_first_break(lines: list[str]) -> Iterator[str]:
 
 
 def _difference(shrunk: Shrunk) -> Iterator[str]:
-    from framework.testing.swarm.failures.plan_text import replay_line
-
     if shrunk.nearest is None:
         yield "differs: no plan that holds was found near the smallest one that fails"
         return
@@ -283,8 +263,6 @@ def _as_object(report: Report) -> dict[str, object]:
 
 
 def _shrunk_object(shrunk: Shrunk) -> dict[str, object]:
-    from framework.testing.swarm.failures.plan_text import as_object, replay_line
-
     nearest = shrunk.nearest
     return {
         "runs": shrunk.runs,
@@ -310,6 +288,19 @@ def _event_object(event: Event | None) -> dict[str, object] | None:
 def _last_line(verdict: Verdict) -> str:
     fired = ",".join(f"{name}:{count}" for name, count in sorted(verdict.fired.items())) or "none"
     return (
-        f"simulate: seed={verdict.plan.seed} violations={len(verdict.violations)} virtual_s={verdict.virtual_s:.0f} "
+        f"run: seed={verdict.plan.seed} violations={len(verdict.violations)} virtual_s={verdict.virtual_s:.0f} "
         f"steps={verdict.steps} fired={fired} trace={verdict.trace}"
     )
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = CommandParser(prog=plan_text.ONE_RUN, description=__doc__)
+    add_options(parser)
+    try:
+        return execute(parser.parse_args(words))
+    except FrameworkError as error:
+        return explained.say(error)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
