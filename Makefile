@@ -109,7 +109,7 @@ slow: setup $(VENV)/.slow
 	@$(BIN)/python -m pytest -m slow $(if $(PART),-k "$(PART)") $(ARGS)
 
 sim: setup
-	@$(BIN)/python -m framework.testing.swarm $(if $(FOR),--for $(FOR) $(if $(filter-out 0,$(BASE)),--base $(BASE)),--seeds $(SEEDS) --base $(BASE)) --jobs $(JOBS)
+	@$(BIN)/python -m tests.simulation $(if $(FOR),--for $(FOR) $(if $(filter-out 0,$(BASE)),--base $(BASE)),--seeds $(SEEDS) --base $(BASE)) --jobs $(JOBS)
 
 # BASE=0 is the day. It goes on where it was stopped, as long as the sources and the base are the same.
 mutate: setup

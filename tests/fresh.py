@@ -67,7 +67,7 @@ class Fresh:
             "--found",
             str(found),
         ]
-        code, _ = self._call([sys.executable, "-m", "framework.testing.swarm", *options], seconds + GRACE_S)
+        code, _ = self._call([sys.executable, "-m", "tests.simulation", *options], seconds + GRACE_S)
         kept = ROOT / "build" / "failing-seeds.jsonl"
         kept.parent.mkdir(exist_ok=True)
         with kept.open("a", encoding="utf-8") as file:

@@ -14,9 +14,9 @@ from framework.broker.settings import BrokerSettings
 from framework.broker.store.topics import Topic
 from framework.testing.cluster import BROKER_HOST
 from framework.testing.sim.machine import Machine
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.faults.brokers import without
-from framework.testing.swarm.workload import GroupLoad, Workload
+from tests.simulation.cluster import Cluster
+from tests.simulation.faults.brokers import without
+from tests.simulation.workload import GroupLoad, Workload
 
 TOPIC, GROUP = "orders", "billing"
 BROKERS = ("broker-a", "broker-b", "broker-c")

@@ -19,12 +19,12 @@ from framework.model.snapshot import Snapshot, StallSnapshot
 from framework.runtime.observe.metrics import families
 from framework.runtime.observe.openmetrics import text_of
 from framework.testing import Harness
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from tests.runtime.observe.asking import series
+from tests.simulation.cluster import Cluster
 from tests.simulation.story import Story, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 STEP_S = 15
 CALM = "calm"

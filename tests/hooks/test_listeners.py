@@ -17,7 +17,7 @@ from framework.hooks.host import PluginHost
 from framework.hooks.listeners import NO_LISTENERS
 from framework.model.queue import MessageQueue
 from framework.testing import Harness
-from framework.testing.swarm.cluster import Cluster
+from tests.simulation.cluster import Cluster
 from tests.simulation.story import Story, all_handled, tell
 
 BEYOND = ("after_chunk", "delivery_stuck", "assignment_changed", "offsets_committed", "queue_held")

@@ -63,6 +63,7 @@ def test_the_floors_hold(copy: Path) -> None:
         ),
         ("framework/reading/reach.py", "import framework.client.routes as _r", "reading knows the wire"),
         ("framework/hooks/host.py", "import framework_audit as _a", "the framework imports no plugin"),
+        ("framework/testing/harness.py", "import tests.simulation.cluster as _c", "nothing of what only tests it"),
         (
             "framework/services/crew/run.py",
             "import framework.services.queue.pull as _p",

@@ -11,11 +11,14 @@ import json
 import subprocess
 import sys
 import tempfile
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from framework import Producer
 
+ROOT = Path(__file__).parents[2]
 RUNNING = """
 import asyncio, json, sys
 from framework import App, Message, RetryLater, consumer, resource
@@ -128,9 +131,9 @@ def test_a_module_of_handlers_brings_no_client_no_settings_and_no_plugins() -> N
 
 
 KIT = "import framework.testing.harness, framework.testing.plugin_laws, framework.testing.pytest_plugin"
-LABORATORY = ("framework.testing.swarm", "tests", "benchmarks")
-KIT_MAX = 40
-"""Modules of `framework.testing`; with the laboratory it was over a hundred."""
+LABORATORY = ("tests", "benchmarks")
+KIT_MAX, KIT_LINES_MAX = 40, 4_000
+"""Modules of `framework.testing` that it loads, and lines that users install; with the laboratory 110 and 15,000."""
 
 
 def test_what_authors_test_with_brings_nothing_of_the_laboratory() -> None:
@@ -139,7 +142,18 @@ def test_what_authors_test_with_brings_nothing_of_the_laboratory() -> None:
 
     assert "framework.testing.sim.virtual_loop" in kit, "or this would show nothing"
     assert len(kit) <= KIT_MAX
-    assert [] == [each for each in found if each.startswith(LABORATORY)]
+    assert [] == [each for each in found if each.partition(".")[0] in LABORATORY]
+
+
+def test_the_wheel_has_the_framework_and_no_laboratory() -> None:
+    """What plays random runs stands beside the tests, and a wheel takes one folder."""
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    shipped = [path for path in (ROOT / "framework").rglob("*.py") if "testing" in path.parts]
+
+    assert {"packages": ["framework"]} == wheel
+    assert {"testing", "sim"} == {path.parent.name for path in shipped}
+    assert KIT_LINES_MAX > sum(len(path.read_text().splitlines()) for path in shipped)
+    assert (ROOT / "tests" / "simulation" / "checkers").is_dir(), "or this would show nothing"
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ def _runs(seed: int) -> bool:
     """Whatever the run raises is the mutant's; what is raised elsewhere is an error of this tool."""
     began = time.process_time()
     try:
-        from framework.testing.swarm.__main__ import Run, run_one
+        from tests.simulation.__main__ import Run, run_one
 
         verdict = run_one(Run(seed))
         said = [str(each) for each in verdict.violations]

@@ -13,7 +13,7 @@ from framework.model.queue import MessageQueue
 from framework.runtime.app import App
 from framework.runtime.group.group import ConsumerGroup
 from framework.testing import Harness
-from framework.testing.swarm.watching.sizes import sizes_of
+from tests.simulation.watching.sizes import sizes_of
 
 STANDS, GOES_ON = "queue stalled", "queue recovered"
 

@@ -24,11 +24,11 @@ from framework.model.outcome import BatchFailed, RetryLater
 from framework.model.queue import MessageQueue
 from framework.settings.consumers import ConsumerSettings
 from framework.settings.schema import AppSettings
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Copied, Finished, Started
-from framework.testing.swarm.workload import DELAYS_MS, GroupLoad, Workload
 from tests.core.making import admit, finish, window_at
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Copied, Finished, Started
 from tests.simulation.story import Story, all_handled, tell
+from tests.simulation.workload import DELAYS_MS, GroupLoad, Workload
 
 
 def divided(strategy: AllocationStrategy, queues: Sequence[MessageQueue], members: int) -> list[list[int]]:

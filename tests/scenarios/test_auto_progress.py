@@ -16,12 +16,12 @@ from framework.model.message import Message
 from framework.model.reserved import progress_topic
 from framework.settings.schema import AppSettings
 from framework.testing.contents import queues_of
-from framework.testing.swarm.checkers import a_lasting_gap_is_kept, nothing_lost, passed_over_was_finished
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Said, Started
-from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode
+from tests.simulation.checkers import a_lasting_gap_is_kept, nothing_lost, passed_over_was_finished
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Said, Started
 from tests.simulation.story import Story, all_handled, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 GROUP, STUCK = "billing", 7
 TOPIC = progress_topic(GROUP)

@@ -11,12 +11,12 @@ from framework.core.limits import ROLL_KEPT_MS
 from framework.net.route import AWAY_SECONDS
 from framework.testing.errors import Violation
 from framework.testing.sim.machine import Machine
-from framework.testing.swarm.checkers import nothing_lost, order_kept, who_is_heard_counts
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Reassigned, Said, Started
-from framework.testing.swarm.faults.brokers import kill, restart, without
-from framework.testing.swarm.workload import GroupLoad, Workload
+from tests.simulation.checkers import nothing_lost, order_kept, who_is_heard_counts
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Reassigned, Said, Started
+from tests.simulation.faults.brokers import kill, restart, without
 from tests.simulation.story import Story, all_handled, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 PLAIN = GroupLoad(fail_rate=0.0, poison_rate=0.0, pauses_s=(0.02, 0.1))
 TOGETHER = "a broker that was restarted takes nobody off the list"

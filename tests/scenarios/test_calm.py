@@ -11,11 +11,11 @@ from framework.broker.store.topics import Topic
 from framework.core import limits
 from framework.testing.errors import Violation
 from framework.testing.sim.machine import Machine
-from framework.testing.swarm.checkers import calm_runs_do_not_repeat, nothing_lost, order_kept
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Acquired, Life, Reassigned, Said
-from framework.testing.swarm.workload import GroupLoad, Workload
+from tests.simulation.checkers import calm_runs_do_not_repeat, nothing_lost, order_kept
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Acquired, Life, Reassigned, Said
 from tests.simulation.story import Story, all_balanced, all_handled, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 PLAIN = GroupLoad(fail_rate=0.0, poison_rate=0.0, pauses_s=(0.02, 0.1))
 

@@ -11,11 +11,11 @@ from framework.core.broker_time import Reading
 from framework.declare import consumer
 from framework.errors import Refused
 from framework.testing.sim.machine import Machine
-from framework.testing.swarm.checkers import each_queue_has_one_owner, nothing_lost, order_kept, retries_bounded
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Finished, Said
-from framework.testing.swarm.workload import GroupLoad, Workload
+from tests.simulation.checkers import each_queue_has_one_owner, nothing_lost, order_kept, retries_bounded
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Finished, Said
 from tests.simulation.story import Story, all_handled, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 HOUR_MS = 3_600_000
 BOUND_MS = 200

@@ -15,12 +15,12 @@ from framework.declare import Consumer, consumer
 from framework.model.message import Message
 from framework.testing.cluster import BROKER_HOST
 from framework.testing.sim.transport import SimTransport
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Said
-from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Said
 from tests.simulation.story import Story, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 COUNT = 12
 KINDS = ("async", "threads", "orderly", "by key", "batch", "broadcasting", "sees nothing")

@@ -18,13 +18,13 @@ from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.settings.schema import AppSettings
 from framework.testing.errors import Violation
-from framework.testing.swarm.checkers import epochs_fence, fences_hold, nothing_lost, order_kept
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Committed, Said, Started, Unexpected
-from framework.testing.swarm.workload import Workload
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
+from tests.simulation.checkers import epochs_fence, fences_hold, nothing_lost, order_kept
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Committed, Said, Started, Unexpected
 from tests.simulation.story import Story, all_handled, tell
+from tests.simulation.workload import Workload
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reliability.md").read_text()
 (EXAMPLE,) = [code for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "delivery.epoch" in code]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from framework.testing.swarm.broker_view import stored_offset
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Started
-from framework.testing.swarm.workload import GroupLoad, Workload
+from tests.simulation.broker_view import stored_offset
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Started
 from tests.simulation.story import Story, all_handled, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 
 def offsets(story: Story) -> dict[str, int | None]:

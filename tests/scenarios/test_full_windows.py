@@ -10,9 +10,9 @@ import pytest
 from framework import Message, consumer
 from framework.declare import Consumer
 from framework.model.outcome import Ack, DeadLetter, Drop, Outcome, RetryLater
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.workload import GroupLoad, Workload
+from tests.simulation.cluster import Cluster
 from tests.simulation.story import Story, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 COUNT = 300
 

@@ -14,11 +14,11 @@ from framework.model.outcome import BatchFailed, Suspend
 from framework.model.reserved import progress_topic
 from framework.settings.schema import AppSettings
 from framework.testing.errors import Violation
-from framework.testing.swarm.checkers import calm_runs_do_not_repeat, nothing_lost, order_kept
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Finished, Started
-from framework.testing.swarm.workload import GroupLoad, Workload
+from tests.simulation.checkers import calm_runs_do_not_repeat, nothing_lost, order_kept
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Finished, Started
 from tests.simulation.story import Story, all_handled, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 
 def busy(progress: str, mutants: tuple[str, ...] = (), seed: int = 0) -> Cluster:

@@ -15,10 +15,10 @@ from framework.declare import Consumer
 from framework.runtime.group.group import ConsumerGroup
 from framework.settings.schema import AppSettings
 from framework.testing.sim.machine import Machine
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Said
-from framework.testing.swarm.workload import Workload
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Said
 from tests.simulation.story import Story, tell
+from tests.simulation.workload import Workload
 
 SLACK_S = 3.0
 """For what follows the handlers: offsets, locks, the groups' brokers."""

@@ -23,12 +23,12 @@ from framework.settings.schema import AppSettings
 from framework.settings.sources import load
 from framework.testing.sim.machine import Machine
 from framework.testing.sim.streams import Stream
-from framework.testing.swarm.checkers import ALL, nothing_pauses
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Finished, Said, Started
-from framework.testing.swarm.workload import GroupLoad, Workload
 from tests.settings.marks import marked
+from tests.simulation.checkers import ALL, nothing_pauses
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Finished, Said, Started
 from tests.simulation.story import Story, all_handled, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 GROUPS = ("audit", "billing", "inventory")
 LOADS = (

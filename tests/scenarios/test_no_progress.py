@@ -12,12 +12,12 @@ from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
 from framework.declare import Consumer, consumer
 from framework.model.message import Message
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Said
-from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Said
 from tests.simulation.story import Story, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 COUNT = 3
 AT = COUNT + 1

@@ -19,12 +19,12 @@ from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.settings.schema import AppSettings
 from framework.testing.sim.machine import Machine
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Said
-from framework.testing.swarm.workload import Workload
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Said
 from tests.simulation.story import Story, tell
+from tests.simulation.workload import Workload
 
 HEALED = "2s"
 QUEUES = 6

@@ -8,12 +8,12 @@ from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
 from framework.testing.errors import Violation
 from framework.testing.sim.machine import Machine
-from framework.testing.swarm.checkers import nothing_lost, order_kept
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Said
-from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode
+from tests.simulation.checkers import nothing_lost, order_kept
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Said
 from tests.simulation.story import Story, all_handled, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 
 def orderly(*, is_async: bool = True, fail_rate: float = 0.1) -> Cluster:

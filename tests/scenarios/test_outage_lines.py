@@ -19,14 +19,14 @@ from framework.hooks.host import PluginHost
 from framework.hooks.markers import hookimpl
 from framework.model.message import Message
 from framework.testing.sim.machine import Machine
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Said
-from framework.testing.swarm.faults.brokers import restart, without
-from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.bodies.route import ClusterInfo
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Said
+from tests.simulation.faults.brokers import restart, without
 from tests.simulation.story import Story, all_balanced, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 GROUPS = {"billing": False, "audit": True, "inventory": False}
 """Each with whether it is orderly."""

@@ -14,12 +14,12 @@ from framework.broker.request import Request
 from framework.declare import Consumer
 from framework.model.queue import MessageQueue
 from framework.settings.schema import AppSettings
-from framework.testing.swarm import broker_view
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Sent, Started
-from framework.testing.swarm.workload import Workload
 from framework.wire.codes import RequestCode
+from tests.simulation import broker_view
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Sent, Started
 from tests.simulation.story import Story, tell
+from tests.simulation.workload import Workload
 
 KINDS: dict[str, dict[str, Any]] = {
     "async": {},

@@ -16,11 +16,11 @@ from framework.declare import Consumer, consumer
 from framework.model.message import Message
 from framework.model.outcome import DeadLetter, RetryLater
 from framework.settings.schema import AppSettings
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Finished, Said, Sent, Started
-from framework.testing.swarm.workload import Workload
 from framework.wire.codes import RequestCode
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Finished, Said, Sent, Started
 from tests.simulation.story import Story, tell
+from tests.simulation.workload import Workload
 
 GROUP = "billing"
 

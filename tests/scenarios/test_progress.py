@@ -10,16 +10,16 @@ import pytest
 from framework.declare import Consumer, consumer
 from framework.model.message import Message
 from framework.settings.schema import AppSettings
-from framework.testing.swarm.checkers import (
+from tests.simulation.checkers import (
     a_flush_covers_what_ended,
     commit_never_passes_a_gap,
     nothing_lost,
     passed_over_was_finished,
     what_was_kept_is_not_repeated,
 )
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.workload import Workload
+from tests.simulation.cluster import Cluster
 from tests.simulation.story import Story, tell
+from tests.simulation.workload import Workload
 
 STUCK = 2_101
 LAST = 2_200

@@ -18,12 +18,12 @@ from framework.broker.intercept import Interceptor, Lost
 from framework.broker.request import Request
 from framework.declare import consumer
 from framework.model.message import Message
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.workload import Workload
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from tests.client.script import record
+from tests.simulation.cluster import Cluster
 from tests.simulation.story import Story, tell
+from tests.simulation.workload import Workload
 
 AT = 7
 """The offset of the pull whose answer is exchanged; all before it are handled."""

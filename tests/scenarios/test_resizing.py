@@ -16,7 +16,7 @@ from framework.broker.store.topics import Topic
 from framework.declare import Consumer, consumer
 from framework.model.message import Message
 from framework.settings.schema import AppSettings
-from framework.testing.swarm.cluster import Cluster
+from tests.simulation.cluster import Cluster
 from tests.simulation.story import Story, tell
 
 AT_ONCE = "1s"

@@ -8,10 +8,10 @@ from dataclasses import replace
 from framework.broker.node import Node
 from framework.model.snapshot import QueueSnapshot
 from framework.testing.sim.machine import Machine
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Finished, Said
-from framework.testing.swarm.workload import GroupLoad, Workload
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Finished, Said
 from tests.simulation.story import Story, all_handled, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 RETRY_TOPIC = "%RETRY%billing"
 READ, READ_WRITE = 4, 6

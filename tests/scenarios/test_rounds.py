@@ -11,9 +11,9 @@ from framework.broker.node import Node
 from framework.broker.request import Request
 from framework.broker.store.topics import Topic
 from framework.testing.cluster import BROKER_HOST
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Said
 from framework.wire.codes import RequestCode
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Said
 from tests.simulation.story import Story, tell
 
 AT_ONCE = "1100ms"  # a second may be left until the next round, for rounds keep their distance

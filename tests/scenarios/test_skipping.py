@@ -6,10 +6,10 @@ from collections import Counter
 from typing import Any
 
 from framework.testing.sim.machine import Machine
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Finished, Said
-from framework.testing.swarm.workload import GroupLoad, Workload
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Finished, Said
 from tests.simulation.story import Story, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 
 def skipping(poison_rate: float = 0.0, **settings: Any) -> Cluster:

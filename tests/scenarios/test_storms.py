@@ -9,7 +9,11 @@ import pytest
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
 from framework.testing.errors import Violation
-from framework.testing.swarm.checkers import (
+from framework.wire.bodies.group import ConsumerList
+from framework.wire.codes import RequestCode, ResponseCode
+from framework.wire.command import RemotingCommand
+from tests.scenarios.test_calm import PLAIN, begin, flapping, members, shared
+from tests.simulation.checkers import (
     little_moves,
     no_storm,
     nothing_lost,
@@ -17,16 +21,12 @@ from framework.testing.swarm.checkers import (
     order_kept,
     views_may_differ,
 )
-from framework.testing.swarm.checkers.no_storm import STORM
-from framework.testing.swarm.checkers.views_may_differ import SPLIT
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Reassigned
-from framework.testing.swarm.workload import GroupLoad, Workload
-from framework.wire.bodies.group import ConsumerList
-from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.command import RemotingCommand
-from tests.scenarios.test_calm import PLAIN, begin, flapping, members, shared
+from tests.simulation.checkers.no_storm import STORM
+from tests.simulation.checkers.views_may_differ import SPLIT
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Reassigned
 from tests.simulation.story import Story, all_handled, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 QUICK = GroupLoad(fail_rate=0.0, poison_rate=0.0, pauses_s=(0.002, 0.005), concurrency=8)
 IN_ORDER = GroupLoad("inventory", orderly=True, fail_rate=0.0, poison_rate=0.0, pauses_s=(0.05, 0.1))

@@ -6,10 +6,10 @@ import asyncio
 from collections import Counter
 
 from framework.broker.store.topics import Topic
-from framework.testing.swarm.checkers import commit_never_passes_a_gap, nothing_lost, offsets_forward
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.workload import GroupLoad, Workload
+from tests.simulation.checkers import commit_never_passes_a_gap, nothing_lost, offsets_forward
+from tests.simulation.cluster import Cluster
 from tests.simulation.story import Story, all_handled, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 
 async def test_a_crashed_member_s_queues_are_taken_over(story: Story) -> None:

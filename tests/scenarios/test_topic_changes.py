@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from framework.testing.swarm.checkers import commit_never_passes_a_gap, nothing_lost
-from framework.testing.swarm.facts import Remade, Reset, Sent
-from framework.testing.swarm.faults import topics
+from tests.simulation.checkers import commit_never_passes_a_gap, nothing_lost
+from tests.simulation.facts import Remade, Reset, Sent
+from tests.simulation.faults import topics
 from tests.simulation.story import Story, all_handled
 
 

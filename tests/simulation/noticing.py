@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import count, islice
 
-from framework.testing.swarm.plans.plan import Plan, draw
-from framework.testing.swarm.simulation import play
+from tests.simulation.plans.plan import Plan, draw
+from tests.simulation.simulation import play
 
 MOST = 40
 """Enough that another draw of plans finds a mistake, too; the first one that does ends the search."""

@@ -19,18 +19,18 @@ from framework.cli.shown import explained
 from framework.errors import FrameworkError, StoreError, nearest, shorten
 from framework.mistakes import UsageWrong
 from framework.model.durations import to_ms
-from framework.testing.swarm import timeline, timeline_page
-from framework.testing.swarm.failures import plan_text
-from framework.testing.swarm.failures.deadline import deadline
-from framework.testing.swarm.failures.difference import Difference, Event
-from framework.testing.swarm.failures.plan_text import as_object, replay_line
-from framework.testing.swarm.failures.shrink import Shrunk, shrink
-from framework.testing.swarm.faults.kinds import ALL_KINDS, NAMES, FaultKind, kind_named
-from framework.testing.swarm.history import History
-from framework.testing.swarm.plans.plan import Plan, clashes, draw
-from framework.testing.swarm.plans.ways import WAYS
-from framework.testing.swarm.simulation import Verdict, play, replay_command
-from framework.testing.swarm.timeline import BREAK
+from tests.simulation import timeline, timeline_page
+from tests.simulation.failures import plan_text
+from tests.simulation.failures.deadline import deadline
+from tests.simulation.failures.difference import Difference, Event
+from tests.simulation.failures.plan_text import as_object, replay_line
+from tests.simulation.failures.shrink import Shrunk, shrink
+from tests.simulation.faults.kinds import ALL_KINDS, NAMES, FaultKind, kind_named
+from tests.simulation.history import History
+from tests.simulation.plans.plan import Plan, clashes, draw
+from tests.simulation.plans.ways import WAYS
+from tests.simulation.simulation import Verdict, play, replay_command
+from tests.simulation.timeline import BREAK
 
 LENGTH, SHRINK_FOR = "60s", "2m"
 LINES_MAX = 400

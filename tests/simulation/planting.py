@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.planted import PLANTED, Mistake
 
 if TYPE_CHECKING:
-    from framework.testing.swarm.simulation import Verdict
+    from tests.simulation.simulation import Verdict
 
 ROOT = Path(__file__).parents[2]
 FOUND, MISSED = 1, 0
@@ -95,9 +95,9 @@ def _played(seeds: Sequence[int], faults: Sequence[str]) -> int:
 
 def verdict_of(seed: int, faults: Sequence[str] = ()) -> Verdict:
     """What becomes of a seed, with its own faults or with these; in this process, whatever is in its code."""
-    from framework.testing.swarm.faults.kinds import kind_named  # as above
-    from framework.testing.swarm.plans.plan import draw
-    from framework.testing.swarm.simulation import play
+    from tests.simulation.faults.kinds import kind_named  # as above
+    from tests.simulation.plans.plan import draw
+    from tests.simulation.simulation import play
 
     verdict, _ = play(draw(seed, kinds=[kind_named(name) for name in faults] or None))
     gc.collect()  # the collector is off during a run

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from framework.testing.swarm.cluster import Cluster
+from tests.simulation.cluster import Cluster
 from tests.simulation.story import Story, tell
 
 

@@ -22,12 +22,12 @@ from framework.model.durations import to_ms
 from framework.model.snapshot import Snapshot
 from framework.testing.errors import Violation
 from framework.testing.sim.machine import Machine
-from framework.testing.swarm.broker_view import dead_letters
-from framework.testing.swarm.checkers import ALL, Checker
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Finished, Sent
-from framework.testing.swarm.faults.nemesis import Nemesis
-from framework.testing.swarm.timeline import lines
+from tests.simulation.broker_view import dead_letters
+from tests.simulation.checkers import ALL, Checker
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Finished, Sent
+from tests.simulation.faults.nemesis import Nemesis
+from tests.simulation.timeline import lines
 
 T = TypeVar("T")
 Condition = Callable[["Story"], bool]

@@ -7,8 +7,8 @@ from itertools import count, islice
 import pytest
 
 from framework.runtime.group.group import ConsumerGroup
-from framework.testing.swarm.plans.plan import draw
-from framework.testing.swarm.simulation import play
+from tests.simulation.plans.plan import draw
+from tests.simulation.simulation import play
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 SECONDS, MOST = 40.0, 10

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from framework.testing.swarm.plans.plan import draw
-from framework.testing.swarm.simulation import play
+from tests.simulation.plans.plan import draw
+from tests.simulation.simulation import play
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 ROOT = Path(__file__).parents[2]
@@ -19,8 +19,8 @@ SECONDS = 15.0
 HASH_SEEDS = ("0", "31337", "random")
 PROGRAM = """
 import sys
-from framework.testing.swarm.plans.plan import draw
-from framework.testing.swarm.simulation import play
+from tests.simulation.plans.plan import draw
+from tests.simulation.simulation import play
 for seed in map(int, sys.argv[2:]):
     verdict, history = play(draw(seed, seconds=float(sys.argv[1])))
     print(seed, verdict.trace, verdict.steps, len(history.facts), round(verdict.virtual_s, 9))

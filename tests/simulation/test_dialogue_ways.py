@@ -17,13 +17,13 @@ from framework.client.dialogue.requests import Requests
 from framework.client.outgoing import Outgoing
 from framework.declare.transactions import TransactionState
 from framework.net.channel import Channel
-from framework.testing.swarm.plans.plan import Plan
-from framework.testing.swarm.simulation import play
-from framework.testing.swarm.ways.facts import Answered, Decided, LotSettled, Replied
-from framework.testing.swarm.ways.loading import DEALS_A_LOT, PARTS, ROWS
 from framework.wire.command import RemotingCommand
 from framework.wire.requests.transaction import COMMIT
 from tests.simulation.noticing import is_calm, is_noticed, plans_with
+from tests.simulation.plans.plan import Plan
+from tests.simulation.simulation import play
+from tests.simulation.ways.facts import Answered, Decided, LotSettled, Replied
+from tests.simulation.ways.loading import DEALS_A_LOT, PARTS, ROWS
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from framework.testing.errors import Violation
-from framework.testing.swarm import __main__ as swarming
-from framework.testing.swarm.__main__ import Run, main
-from framework.testing.swarm.failures import fresh
-from framework.testing.swarm.failures.deadline import Deadline
-from framework.testing.swarm.failures.plan_text import read
-from framework.testing.swarm.plans.plan import draw
-from framework.testing.swarm.simulation import Verdict
+from tests.simulation import __main__ as swarming
+from tests.simulation.__main__ import Run, main
+from tests.simulation.failures import fresh
+from tests.simulation.failures.deadline import Deadline
+from tests.simulation.failures.plan_text import read
+from tests.simulation.plans.plan import draw
+from tests.simulation.simulation import Verdict
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 ROOT = Path(__file__).parents[2]
@@ -131,7 +131,7 @@ def test_the_base_comes_first_and_the_ordinary_line_last(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_in_order_with_the_same_last_line(number: signal.Signals, tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "framework.testing.swarm", "--for", "10m", "--jobs", "2", "--seconds", "5",
+        [sys.executable, "-m", "tests.simulation", "--for", "10m", "--jobs", "2", "--seconds", "5",
          "--found", str(tmp_path / "found.jsonl")],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     ) as process:  # fmt: skip
@@ -149,8 +149,8 @@ def test_a_signal_ends_it_in_order_with_the_same_last_line(number: signal.Signal
 def test_make_passes_the_time_on_and_a_base_that_was_given() -> None:
     def told(*words: str) -> str:
         done = subprocess.run(["make", "-n", "sim", *words], cwd=ROOT, capture_output=True, text=True, check=True)
-        return next(line for line in done.stdout.splitlines() if "framework.testing.swarm" in line)
+        return next(line for line in done.stdout.splitlines() if "tests.simulation" in line)
 
-    assert re.search(r"swarm --for 20m +--jobs ", told("FOR=20m"))
-    assert re.search(r"swarm --for 20m --base 77 --jobs ", told("FOR=20m", "BASE=77"))
-    assert re.search(r"swarm --seeds 9 --base 0 --jobs ", told("SEEDS=9"))
+    assert re.search(r"simulation --for 20m +--jobs ", told("FOR=20m"))
+    assert re.search(r"simulation --for 20m --base 77 --jobs ", told("FOR=20m", "BASE=77"))
+    assert re.search(r"simulation --seeds 9 --base 0 --jobs ", told("SEEDS=9"))

@@ -10,9 +10,9 @@ import pytest
 from framework.services.queue.leaving import Leaving
 from framework.services.queue.pull import PullLoop
 from framework.testing.errors import Violation
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.workload import Workload
+from tests.simulation.cluster import Cluster
 from tests.simulation.story import Story, all_handled, tell
+from tests.simulation.workload import Workload
 
 NAME = "every leave ends"
 

@@ -14,8 +14,8 @@ from framework.runtime.group import kind
 from framework.services.call import deliver
 from framework.services.call.once import Handle, Once
 from framework.services.queue.pull import PullLoop
-from framework.testing.swarm.plans.plan import Plan
 from tests.simulation.noticing import is_noticed
+from tests.simulation.plans.plan import Plan
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 # -- publishing and once

@@ -10,14 +10,14 @@ import pytest
 import framework
 from framework.broker.intercept import Interceptor
 from framework.testing.errors import Violation
-from framework.testing.swarm.checkers import commit_never_passes_a_gap, nothing_lost
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Copied, Said
-from framework.testing.swarm.mutants import MUTANTS, Mutant, hunt
-from framework.testing.swarm.workload import GroupLoad, Workload
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
+from tests.simulation.checkers import commit_never_passes_a_gap, nothing_lost
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Copied, Said
+from tests.simulation.mutants import MUTANTS, Mutant, hunt
 from tests.simulation.story import Story, all_handled, tell
+from tests.simulation.workload import GroupLoad, Workload
 
 HOME = Path(framework.__file__).parent
 SEEDS, MOST = range(2_000), 40

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from framework import marks
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.failures.plan_text import written
-from framework.testing.swarm.plans.plan import draw
-from framework.testing.swarm.simulation import play
+from tests.simulation.cluster import Cluster
+from tests.simulation.failures.plan_text import written
 from tests.simulation.one import main
+from tests.simulation.plans.plan import draw
+from tests.simulation.simulation import play
 
 
 def run(words: Sequence[str]) -> int:

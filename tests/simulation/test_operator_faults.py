@@ -10,15 +10,15 @@ import pytest
 from framework.broker.intercept import Interceptor
 from framework.runtime.app import App
 from framework.testing.errors import Violation
-from framework.testing.swarm.checkers import begins_where_it_was
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.faults.kinds import kind_named
-from framework.testing.swarm.faults.nemesis import Nemesis
-from framework.testing.swarm.faults.operators import as_process
-from framework.testing.swarm.plans.plan import draw
-from framework.testing.swarm.simulation import play
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
+from tests.simulation.checkers import begins_where_it_was
+from tests.simulation.cluster import Cluster
+from tests.simulation.faults.kinds import kind_named
+from tests.simulation.faults.nemesis import Nemesis
+from tests.simulation.faults.operators import as_process
+from tests.simulation.plans.plan import draw
+from tests.simulation.simulation import play
 from tests.simulation.story import Story, all_handled, tell
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long

@@ -8,15 +8,15 @@ from functools import cache
 import pytest
 
 from framework.model.queue import MessageQueue
-from framework.testing.swarm.__main__ import complaints, swarm
-from framework.testing.swarm.facts import Fault, Started
-from framework.testing.swarm.faults.kinds import ALL_KINDS, NAMES, kind_named
-from framework.testing.swarm.history import History
-from framework.testing.swarm.plans import matrix
-from framework.testing.swarm.plans.plan import WIDE_KINDS, Plan, clashes, draw
-from framework.testing.swarm.plans.turns import FAULTS_EACH, WAYS_EACH, Shape, shape_of, turn_of
-from framework.testing.swarm.plans.ways import WAYS, ways_of
-from framework.testing.swarm.workload import GroupLoad, Workload
+from tests.simulation.__main__ import complaints, swarm
+from tests.simulation.facts import Fault, Started
+from tests.simulation.faults.kinds import ALL_KINDS, NAMES, kind_named
+from tests.simulation.history import History
+from tests.simulation.plans import matrix
+from tests.simulation.plans.plan import WIDE_KINDS, Plan, clashes, draw
+from tests.simulation.plans.turns import FAULTS_EACH, WAYS_EACH, Shape, shape_of, turn_of
+from tests.simulation.plans.ways import WAYS, ways_of
+from tests.simulation.workload import GroupLoad, Workload
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 

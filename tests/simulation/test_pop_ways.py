@@ -19,15 +19,15 @@ from framework.broker.store.writer import Transaction
 from framework.client.popping.popper import Popper
 from framework.core.held import Entry, Held
 from framework.runtime.group.popping import PopCopies
-from framework.testing.swarm.checkers.popped_is_handled import CALM, HANDLED
-from framework.testing.swarm.checkers.pops_hold import ACKED, COME_BACK, ONE_HOLDER
-from framework.testing.swarm.facts import Fault
-from framework.testing.swarm.plans.plan import Plan
-from framework.testing.swarm.simulation import play
-from framework.testing.swarm.ways.facts import Acked, Handed, PopFinished, PopStarted, TimeChanged
 from framework.wire.requests.receipts import Receipt
 from framework.wire.stored import Record
+from tests.simulation.checkers.popped_is_handled import CALM, HANDLED
+from tests.simulation.checkers.pops_hold import ACKED, COME_BACK, ONE_HOLDER
+from tests.simulation.facts import Fault
 from tests.simulation.noticing import is_calm, is_noticed, plans_with
+from tests.simulation.plans.plan import Plan
+from tests.simulation.simulation import play
+from tests.simulation.ways.facts import Acked, Handed, PopFinished, PopStarted, TimeChanged
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 

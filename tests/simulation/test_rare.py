@@ -17,12 +17,12 @@ from framework.broker.settings import BrokerSettings
 from framework.settings.consumers import ConsumerSettings
 from framework.settings.schema import ClusterSettings, ProcessSettings
 from framework.testing.sim.streams import Stream
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.rare.bends import RunBends
-from framework.testing.swarm.rare.rare_marks import OUTBOX, RARELY, STRETCHED, Active, RareMarks
-from framework.testing.swarm.rare.small_limits import LIMITS, WINDOWS, SmallLimits
-from framework.testing.swarm.simulation import draw
-from framework.testing.swarm.workload import GroupLoad, Workload
+from tests.simulation.cluster import Cluster
+from tests.simulation.rare.bends import RunBends
+from tests.simulation.rare.rare_marks import OUTBOX, RARELY, STRETCHED, Active, RareMarks
+from tests.simulation.rare.small_limits import LIMITS, WINDOWS, SmallLimits
+from tests.simulation.simulation import draw
+from tests.simulation.workload import GroupLoad, Workload
 
 HOME = Path(framework.__file__).parent
 PLUGINS = HOME.parent / "plugins"

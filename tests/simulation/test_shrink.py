@@ -11,17 +11,17 @@ import pytest
 
 from framework.errors import ConfigurationError
 from framework.testing.errors import Violation
-from framework.testing.swarm.facts import Fault
-from framework.testing.swarm.failures import shrink as shrinking
-from framework.testing.swarm.failures.deadline import Deadline, deadline
-from framework.testing.swarm.failures.difference import Difference, Event, first_consequence, first_difference
-from framework.testing.swarm.failures.plan_text import read, replay_line, written
-from framework.testing.swarm.failures.shrink import shrink
-from framework.testing.swarm.faults.kinds import kind_named
-from framework.testing.swarm.history import History
-from framework.testing.swarm.mutants import MUTANTS, Mutant, hunt
-from framework.testing.swarm.plans.plan import Plan, draw
-from framework.testing.swarm.simulation import Verdict, play
+from tests.simulation.facts import Fault
+from tests.simulation.failures import shrink as shrinking
+from tests.simulation.failures.deadline import Deadline, deadline
+from tests.simulation.failures.difference import Difference, Event, first_consequence, first_difference
+from tests.simulation.failures.plan_text import read, replay_line, written
+from tests.simulation.failures.shrink import shrink
+from tests.simulation.faults.kinds import kind_named
+from tests.simulation.history import History
+from tests.simulation.mutants import MUTANTS, Mutant, hunt
+from tests.simulation.plans.plan import Plan, draw
+from tests.simulation.simulation import Verdict, play
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 SEEDS, MOST, SECONDS = range(3_000, 9_000), 60, 30.0

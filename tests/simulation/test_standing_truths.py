@@ -22,7 +22,7 @@ from framework.services.crew.run import MessageCounts
 from framework.services.orderly.desk import Lane
 from framework.services.orderly.ends import OrderlyOutcomes
 from framework.services.orderly.watch import StuckWatch
-from framework.testing.swarm.checkers import (
+from tests.simulation.checkers import (
     copies_are_asked_for_in_time,
     nothing_left_behind,
     nothing_piles_up,
@@ -30,13 +30,13 @@ from framework.testing.swarm.checkers import (
     snapshots_tell,
     stored_outlives,
 )
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import CopyAsked, Finished, Forgotten, Held, LeftBehind, Pictured, Started
-from framework.testing.swarm.history import History
-from framework.testing.swarm.simulation import Plan, draw, play
-from framework.testing.swarm.watching.promises import Promises
-from framework.testing.swarm.watching.sizes import sizes_of
-from framework.testing.swarm.workload import GroupLoad, Workload
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import CopyAsked, Finished, Forgotten, Held, LeftBehind, Pictured, Started
+from tests.simulation.history import History
+from tests.simulation.simulation import Plan, draw, play
+from tests.simulation.watching.promises import Promises
+from tests.simulation.watching.sizes import sizes_of
+from tests.simulation.workload import GroupLoad, Workload
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 MOST = 40

@@ -8,12 +8,12 @@ from itertools import pairwise
 import pytest
 
 from framework.testing.sim.streams import Stream
-from framework.testing.swarm.facts import Fault
-from framework.testing.swarm.faults.kinds import ALL_KINDS, kind_named
-from framework.testing.swarm.faults.nemesis import PAUSE_MAX_S, PAUSE_MIN_S, draw_strikes
-from framework.testing.swarm.history import History
-from framework.testing.swarm.plans.plan import draw
-from framework.testing.swarm.simulation import play
+from tests.simulation.facts import Fault
+from tests.simulation.faults.kinds import ALL_KINDS, kind_named
+from tests.simulation.faults.nemesis import PAUSE_MAX_S, PAUSE_MIN_S, draw_strikes
+from tests.simulation.history import History
+from tests.simulation.plans.plan import draw
+from tests.simulation.simulation import play
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 

@@ -9,12 +9,12 @@ import pytest
 
 import framework
 from framework.testing.errors import Violation
-from framework.testing.swarm.__main__ import KEPT_SEEDS, Run, complaints, kept_runs, main, run_all, swarm
-from framework.testing.swarm.expected_marks import ELSEWHERE, EXPECTED, SELDOM
-from framework.testing.swarm.failures.plan_text import replay_line, written
-from framework.testing.swarm.faults.kinds import ALL_KINDS, FaultKind
-from framework.testing.swarm.plans.plan import draw
-from framework.testing.swarm.simulation import play, replay_command
+from tests.simulation.__main__ import KEPT_SEEDS, Run, complaints, kept_runs, main, run_all, swarm
+from tests.simulation.expected_marks import ELSEWHERE, EXPECTED, SELDOM
+from tests.simulation.failures.plan_text import replay_line, written
+from tests.simulation.faults.kinds import ALL_KINDS, FaultKind
+from tests.simulation.plans.plan import draw
+from tests.simulation.simulation import play, replay_command
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 HOME = Path(framework.__file__).parent

@@ -25,11 +25,11 @@ from framework.runtime.group import kind
 from framework.services.call import batch_calls, deliver
 from framework.services.offsets.local_offsets import LocalOffsets
 from framework.services.orderly import ends
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.plans.plan import Plan, draw
-from framework.testing.swarm.plans.ways import ways_of
-from framework.testing.swarm.simulation import play
 from tests.simulation import noticing
+from tests.simulation.cluster import Cluster
+from tests.simulation.plans.plan import Plan, draw
+from tests.simulation.plans.ways import ways_of
+from tests.simulation.simulation import play
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 SECONDS = 30.0

@@ -31,7 +31,7 @@ FIRST_FREE_PORT = 10_911
 
 @dataclass(slots=True)
 class Weather:
-    """What the network is like in general; swarm runs draw it."""
+    """What the network is like in general; random runs draw it."""
 
     latency_min_s: float = 0.0002
     latency_max_s: float = 0.005

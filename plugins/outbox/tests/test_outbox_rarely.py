@@ -12,10 +12,10 @@ from structlog.testing import capture_logs
 
 from framework import Message, marks
 from framework.testing.sim.streams import Stream
-from framework.testing.swarm.rare.bends import RunBends
-from framework.testing.swarm.rare.rare_marks import OUTBOX, Active, RareMarks
-from framework.testing.swarm.workload import Workload
 from tests.outbox_desk import Desk, until
+from tests.simulation.rare.bends import RunBends
+from tests.simulation.rare.rare_marks import OUTBOX, Active, RareMarks
+from tests.simulation.workload import Workload
 
 SEEDS = range(30)
 KEYS, EACH = ("K", "L"), 6

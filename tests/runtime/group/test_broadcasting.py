@@ -16,9 +16,9 @@ from framework.broker.server import Broker
 from framework.errors import ConfigurationError
 from framework.hooks.host import PluginHost
 from framework.settings.schema import AppSettings
-from framework.testing.swarm import broker_view
 from tests.patience import until
 from tests.runtime.test_app import box, run, send
+from tests.simulation import broker_view
 
 
 def settings_for(broker: Broker, folder: Path, name: str = "one", **group: Any) -> AppSettings:

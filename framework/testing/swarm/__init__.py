@@ -1,1 +1,0 @@
-"""Whole clusters under faults, seed by seed: `python -m framework.testing.swarm` (make sim)."""
