@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from framework import marks
 from framework.errors import StrategyFault
 from framework.model.contracts import AllocationStrategy
 from framework.model.queue import MessageQueue
@@ -77,8 +76,6 @@ class Assignment:
             self._owned[topic] = now
         else:
             self._owned.pop(topic, None)
-        if now != before and not marks.safeguard("queues that stay are left alone"):
-            return AssignmentChange(gained=now, lost=before)
         kept = frozenset(before).intersection(now)  # a group may own a thousand queues, and looks every 20 s
         return AssignmentChange(
             gained=tuple(queue for queue in now if queue not in kept),

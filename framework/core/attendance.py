@@ -62,8 +62,7 @@ class Attendance:
         was there when that was asked. One of them that leaves before our first look has its seat kept like any other.
         """
         self._absent = dict(adopted or {})
-        known = listed if marks.safeguard("who leaves while we join keeps its seat") else ()
-        self._since: dict[str, int | None] = dict.fromkeys((*self._absent, *known))
+        self._since: dict[str, int | None] = dict.fromkeys((*self._absent, *listed))
         """Those who count, and since when; None where they were here before us."""
         self._changes: dict[str, list[int]] = {}
         self._strikes: dict[str, list[int]] = {}
@@ -79,7 +78,7 @@ class Attendance:
                 if self._absent.pop(member, None) is not None:
                     marks.sometimes("a member came back to its seat")
                     self._newest_ms = now_ms
-            elif now_ms >= self._absent.setdefault(member, now_ms + self._grace(member)):
+            elif now_ms >= self._absent.setdefault(member, now_ms + grace_of(member)):
                 self._went(member, now_ms)
         if not self._has_looked:
             self._newest_ms = now_ms
@@ -90,9 +89,6 @@ class Attendance:
                 self._change(member, now_ms)
         self._has_looked = True
         return sorted(self._since)
-
-    def _grace(self, member: str) -> int:
-        return grace_of(member) if marks.safeguard("a seat is kept through a restart") else 0
 
     def _went(self, member: str, now_ms: int) -> None:
         del self._absent[member]
@@ -118,7 +114,7 @@ class Attendance:
         """
         if not all(_OURS.fullmatch(member) for member in self._since):
             return False
-        return self._newest_ms + limits.KNOWN_MS <= gone_ms or not marks.safeguard("a newcomer expects no broker back")
+        return self._newest_ms + limits.KNOWN_MS <= gone_ms
 
     @property
     def next_ms(self) -> int | None:

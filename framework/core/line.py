@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from framework import marks
 from framework.core.portion import Portion
 from framework.core.retry import SendBack
 from framework.model.message import Message, repeated
@@ -139,7 +138,7 @@ class Line:
         begin = portion.next
         self._forget_first(portion.messages[begin : begin + count] if self._tries else ())
         portion.next = begin + count
-        if not self.is_manual or not marks.safeguard("offsets wait for the commit"):
+        if not self.is_manual:
             portion.end(portion.next)
 
     def went_well(self, portion: Portion, now_ms: int) -> Message | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from framework import marks
 from framework.model.queue import MessageQueue
 
 
@@ -45,8 +44,6 @@ class OffsetTable:
         meanwhile, what was sent before says nothing of what the broker has to be told now.
         """
         if queue in self._told and offset <= self._committable[queue]:
-            if not marks.safeguard("what moved during a flush stays dirty"):
-                offset = self._committable[queue]
             if self._news is not None and offset > self._heard[queue]:
                 self._news[queue] = self._heard[queue] = offset
             self._told[queue] = max(self._told[queue], offset)

@@ -74,7 +74,7 @@ class OrderLease:
             marks.sometimes("a lock was granted that could not be believed any more")
             self._due_ms = now_ms
             return False
-        since_ms = asking.sent_ms if marks.safeguard("a lease is counted from its request") else now_ms
+        since_ms = asking.sent_ms
         until_ms = since_ms + marks.limit("lease trust", limits.LEASE_TRUST_MS)
         if now_ms >= until_ms:
             self._due_ms = now_ms

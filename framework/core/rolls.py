@@ -73,7 +73,7 @@ class Rolls:
         listed, since_ms = frozenset(roll.listed), now_ms - roll.connected_ms
         is_same = page.heard_ms is None or since_ms <= page.heard_ms
         gone = page.listed - listed
-        if not is_same and marks.safeguard("a broker that was restarted takes nobody off the list"):
+        if not is_same:
             page.kept |= page.listed
             page.kept_until_ms = since_ms + marks.limit("roll kept", limits.ROLL_KEPT_MS)
         elif page.is_silent:

@@ -93,10 +93,7 @@ class Window:
         passed = self._passed
         if chunks:
             passed += chunks[0].low
-            first = chunks[0].low_offset
-            if not marks.safeguard("commits stop at the first gap"):
-                first = max(chunk.low_offset for chunk in chunks)
-            self.committable = max(self.committable, first)
+            self.committable = max(self.committable, chunks[0].low_offset)
         if passed != (self._marks[-1][1] if self._marks else self._confirmed):
             if len(self._marks) >= MARKS_MAX:
                 self._marks.pop()  # of the newest one knows less exactly then, and it counts too many

@@ -327,8 +327,6 @@ class RebalanceLoop:
     async def _ask(self, topic: str) -> list[Roll]:
         """Of each broker of the topic, what it has said in this round."""
         brokers = self._routes.brokers_of(topic)
-        if not marks.safeguard("a broker that was restarted takes nobody off the list"):
-            brokers = brokers[:1]
         missing = [broker for broker in brokers if broker not in self._answers]
         if missing:
             rolls = await self._brokers.rolls(self._group, missing, self._member)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from framework import marks
 from framework.core import limits
 from framework.core.attendance import Attendance, grace_of, hold_ms, key_of, member_named
+from tests.simulation.left_out import left_out
 
 A, B, C = (member_named(name, 10_000) for name in "abc")
 PLAIN = "10.0.0.9@17#c0ffee"
@@ -59,24 +59,18 @@ def test_seats_that_another_member_told_of_count() -> None:
 
 @pytest.mark.parametrize("safeguard", [None, "who leaves while we join keeps its seat"])
 def test_who_was_listed_before_our_first_look_keeps_its_seat(safeguard: str | None) -> None:
-    marks.install(holds=lambda name: name != safeguard)
-    try:
+    with left_out(safeguard):
         seen = Attendance({}, [B, C])
         counted = seen.counted([A, B], 1_000), seen.counted([A, B], 10_999), seen.counted([A, B], 11_000)
-    finally:
-        marks.install()
 
     assert (([A, B, C], [A, B, C], [A, B]) == counted) is (safeguard is None)
 
 
 def test_without_the_safeguard_a_restart_moves_queues() -> None:
-    marks.install(holds=lambda name: name != "a seat is kept through a restart")
-    try:
+    with left_out("a seat is kept through a restart"):
         seen = Attendance()
         seen.counted([A, B], 0)
         assert [B] == seen.counted([B], 1)
-    finally:
-        marks.install()
 
 
 def test_short_lives_are_told_and_long_ones_are_not() -> None:

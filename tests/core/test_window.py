@@ -9,11 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from framework import marks
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
 from framework.core.window import Window
 from tests.core.making import PLENTY, THE_RUN, admit, finish, messages_at, window_at
+from tests.simulation.left_out import left_out
 
 BEGIN = 100
 
@@ -142,9 +142,8 @@ TestWindowModel.settings = settings(deadline=None, max_examples=60, stateful_ste
 
 @pytest.fixture
 def no_gaps_respected() -> Iterator[None]:
-    marks.install(holds=lambda name: name != "commits stop at the first gap")
-    yield
-    marks.install()
+    with left_out("commits stop at the first gap"):
+        yield
 
 
 @pytest.mark.usefixtures("no_gaps_respected")

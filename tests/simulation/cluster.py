@@ -34,6 +34,7 @@ from tests.simulation.checkers.only_who_is_named import only_who_is_named
 from tests.simulation.facts import Strange
 from tests.simulation.handling import handlers
 from tests.simulation.history import machine_of, place_of
+from tests.simulation.left_out import changed
 from tests.simulation.rare.bends import RunBends, small_broker, small_settings
 from tests.simulation.recorder import Recorder
 from tests.simulation.watching.watch import Watch
@@ -140,7 +141,8 @@ class Cluster(plain.Cluster):
         bends = RunBends(self.workload, self.loop.streams.named, lambda: self.is_healed, self.recorder.rarely)
         marks.install(self.recorder.reached, lambda name: name not in self._mutants, bends)
         try:
-            return run_on(self.loop, self._play(scenario))
+            with changed(*self._mutants):
+                return run_on(self.loop, self._play(scenario))
         finally:
             marks.install()
             for machine in self.machines:

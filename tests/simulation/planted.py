@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.simulation.left_out import Change
+
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
@@ -28,8 +30,7 @@ class Mistake:
     """Whether 200 fresh seeds find it; ARCHITECTURE says why not."""
 
     def put_into(self, source: str) -> str:
-        assert 1 == source.count(self.right), f"{self.name}: {self.module} does not read so any more"
-        return source.replace(self.right, self.wrong)
+        return Change(self.module, self.right, self.wrong).put_into(source)
 
 
 PLANTED: tuple[Mistake, ...] = (

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from framework import marks
 from framework.core.budget import Budget
 from framework.core.offsets import OffsetTable
 from framework.core.proof import proof_of
@@ -28,6 +26,7 @@ from framework.services.offsets.progress_use import NamedStore, StoreUse
 from framework.testing.sim.disk import SimDisk
 from tests.core.making import PLENTY
 from tests.services.parts import QUEUE, LoopClock, play
+from tests.simulation.left_out import left_out
 
 LOW, END = 10, 21
 
@@ -177,18 +176,9 @@ async def stuck_at_low(broker: Broker) -> Owner:
     return owner
 
 
-@contextmanager
-def without(safeguard: str | None) -> Iterator[None]:
-    marks.install(holds=lambda name: name != safeguard)
-    try:
-        yield
-    finally:
-        marks.install()
-
-
 def holds(story: Callable[[], Any], safeguard: str | None) -> None:
     """The story is true, and without the safeguard it is not."""
-    with without(safeguard):
+    with left_out(safeguard):
         if safeguard is None:
             play(story)
         else:

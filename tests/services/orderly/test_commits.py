@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from framework import marks
 from framework.model.message import Message
 from framework.model.outcome import Commit, DeadLetter, Drop, Outcome, Rollback
 from tests.services.orderly.order_scene import Q1, Scene, now
 from tests.services.parts import play, play_logged, told
+from tests.simulation.left_out import left_out
 
 Answer = Callable[[Message], Outcome | Commit | Rollback | None]
 
@@ -203,9 +203,6 @@ def test_without_the_safeguard_it_would_move_before() -> None:
         await asyncio.sleep(1)
         return scene.committable()
 
-    marks.install(holds=lambda name: name != "offsets wait for the commit")
-    try:
+    with left_out("offsets wait for the commit"):
         assert 4 == play(main)
-    finally:
-        marks.install()
     assert 0 == play(main)

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from framework import marks
 from framework.core.flow_control import FlowLimits
 from framework.model.message import SHARDING_KEY, Message
 from framework.model.outcome import DeadLetter, Suspend
 from framework.services.orderly.keys import contained, sharding_key
 from tests.services.orderly.order_scene import Q1, Scene, now
 from tests.services.parts import play, play_logged, told
+from tests.simulation.left_out import left_out
 
 
 def key_of(message: Message) -> str:
@@ -186,11 +186,8 @@ def test_the_same_key_is_in_order_whatever_chunk_it_came_in() -> None:
 
 def test_without_the_safeguard_it_would_not_be() -> None:
     """So that the mutant is one."""
-    marks.install(holds=lambda name: name != "a key is in one line at a time")
-    try:
+    with left_out("a key is in one line at a time"):
         assert [2, 3, 0, 1] == order_of_one_key()
-    finally:
-        marks.install()
 
 
 def test_a_key_is_the_sharding_key_or_what_a_function_says() -> None:
