@@ -1,13 +1,12 @@
-"""Marks: places in the code that a simulation reaches, bends and switches off.
+"""Marks: places in the code that a simulation reaches and bends.
 
     sometimes   a rare path was taken; over the seeds of a CI run each must be
-    safeguard   whether a safeguard is in force; a simulation switches one off and expects a checker to notice
     rarely      whether to do, this time, what seldom happens by itself
     stretched   a moment between two awaits that may last
     limit       a limit that may be drawn small
 
-Outside a simulation they do nothing: `safeguard` is true, `rarely` false, a stretch is over at once, a limit is what it
-is. The simulation puts its own functions here for the length of a run. None is on a message's common way.
+Outside a simulation they do nothing: `rarely` is false, a stretch is over at once, a limit is what it is. A simulation
+puts its own functions here for the length of a run. None is on a message's common way.
 """
 
 from __future__ import annotations
@@ -43,24 +42,14 @@ def _ignore(name: str) -> None:
     return
 
 
-def _on(name: str) -> bool:
-    return True
-
-
 _STRAIGHT = _Straight()
 _reached: Callable[[str], None] = _ignore
-_holds: Callable[[str], bool] = _on
 _bends: Bends = _STRAIGHT
 
 
 def sometimes(name: str) -> None:
     """Say that this rare path was taken. Over the seeds of a CI run each mark must have been reached."""
     _reached(name)
-
-
-def safeguard(name: str) -> bool:
-    """Whether this safeguard is in force. Tests switch one off and expect a checker to notice (a mutant)."""
-    return _holds(name)
 
 
 def rarely(name: str) -> bool:
@@ -79,9 +68,7 @@ def limit(name: str, usual: N) -> N:
     return _bends.limit(name, usual)
 
 
-def install(
-    reached: Callable[[str], None] = _ignore, holds: Callable[[str], bool] = _on, bends: Bends = _STRAIGHT
-) -> None:
+def install(reached: Callable[[str], None] = _ignore, bends: Bends = _STRAIGHT) -> None:
     """Replace what marks do; without arguments, put the no-ops back."""
-    global _reached, _holds, _bends
-    _reached, _holds, _bends = reached, holds, bends
+    global _reached, _bends
+    _reached, _bends = reached, bends

@@ -16,7 +16,6 @@ from framework.broker.store.store import Store
 from framework.broker.store.writer import Stored, Transaction
 from framework.broker.timers import Timer, Timers
 from framework.errors import FrameworkError
-from framework.marks import safeguard
 from framework.model.delay_levels import DELAYS_MS
 from framework.ports import Clock
 
@@ -61,8 +60,7 @@ class Delays:
         """Take up what the store has on its schedule."""
         for place in delayed.hold_damaged(self._store.database.writing):
             self._trouble(f"delayed message at {place}: when it is due is damaged: held, not delivered")
-        if safeguard("a restart takes up the schedule"):
-            self._next_ms = delayed.next_due_ms(self._store.database.writing)
+        self._next_ms = delayed.next_due_ms(self._store.database.writing)
         self._set_timer()
 
     def now_ms(self) -> int:
@@ -95,8 +93,7 @@ class Delays:
 
     def planned(self, due_ms: int) -> None:
         """Hear that a plan is committed."""
-        is_sooner = self._next_ms is not None and due_ms < self._next_ms
-        if self._next_ms is None or (is_sooner and safeguard("what is due sooner moves the timer")):
+        if self._next_ms is None or due_ms < self._next_ms:
             self._next_ms = due_ms
             self._set_timer()
 

@@ -29,7 +29,7 @@ class QueueLocks:
         self._table = table
         self._count = 0
         self.life_ms = marks.limit("lock life", LOCK_LIFE_MS)
-        if table is not None and marks.safeguard("a lock outlives a restart"):
+        if table is not None:
             for (group, queue), client_id in table.items():
                 self._put(self._groups.setdefault(group, {}), queue, client_id, now_ms)
 

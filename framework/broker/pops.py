@@ -30,7 +30,6 @@ from framework.broker.store.writer import Row, Transaction
 from framework.broker.timers import Timer
 from framework.broker.work import Work
 from framework.errors import FrameworkError
-from framework.marks import safeguard
 from framework.model.message import TAGS
 from framework.model.reserved import RETRY_PREFIX, pop_retry_topic
 from framework.wire.codes import ResponseCode
@@ -304,7 +303,7 @@ class Pops:
         if not is_retry:
             self.know(group, queue.topic)
         properties = {FIRST_POP: str(popped_ms), **record.properties, ORIGIN_GROUP: group}
-        attempts = record.reconsume_times + (1 if safeguard("attempts are counted") else 0)
+        attempts = record.reconsume_times + 1
         copy = replace(record, topic=name, queue_id=0, properties=properties, reconsume_times=attempts)
         try:
             data = encode(copy)

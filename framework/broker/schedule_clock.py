@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from framework.marks import safeguard, sometimes
+from framework.marks import sometimes
 from framework.ports import Clock
 
 # Less is a clock that is being slewed, or this process held up between two readings; it is followed.
@@ -31,7 +31,7 @@ class ScheduleClock:
         wall_ms = self._clock.now_ms()
         ahead_ms = wall_ms - self._clock.monotonic_ms()
         step_ms, self._ahead_ms = ahead_ms - self._ahead_ms, ahead_ms
-        if abs(step_ms) > STEP_MS and safeguard("a step of the wall clock moves no delay"):
+        if abs(step_ms) > STEP_MS:
             sometimes("broker: the wall clock was set")
             self.skew_ms += step_ms
             self._stepped(self.skew_ms)

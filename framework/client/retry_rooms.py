@@ -15,7 +15,6 @@ from contextlib import suppress
 
 import structlog
 
-from framework import marks
 from framework.client.routes import RouteTable
 from framework.errors import BrokerUnreachable, FrameworkError, Refused
 from framework.net.pool import Pool
@@ -88,7 +87,7 @@ class RetryRooms:
 
     async def confirm(self, group: str, broker: str) -> None:
         """Raise Refused where nobody kept what was just answered with SUCCESS; BrokerUnreachable if it may be so."""
-        if (group, broker) in self._mute or not marks.safeguard("a send-back that nobody keeps is found"):
+        if (group, broker) in self._mute:
             return
         key = group, broker
         reading = self._next.get(key)

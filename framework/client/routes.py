@@ -162,8 +162,7 @@ class RouteTable:
                 self._complain(topic, FORGOTTEN if self._is_served(before) else AWAY)
             return before
         doubt = self._doubts.setdefault(topic, Doubt())
-        if marks.safeguard("a broker that answers is not given up with its route"):
-            route = doubt.resolve(before, route, self._contact, asyncio.get_running_loop().time())
+        route = doubt.resolve(before, route, self._contact, asyncio.get_running_loop().time())
         missing = ", ".join(sorted(doubt.missing.keys() - route.away.keys()))
         if missing:
             marks.sometimes("a broker was kept that a name server left out")

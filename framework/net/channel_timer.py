@@ -157,9 +157,6 @@ class ChannelTimer:
 
     def _expire(self, now: float) -> float | None:
         """Fail what is overdue; the longest budget among it that passed in complete silence, if meaningful."""
-        if not marks.safeguard("requests time out"):
-            self.deadlines.clear()
-            return None
         silence: float | None = None
         for number, deadline in [entry for entry in self.deadlines.items() if entry[1].at <= now]:
             budget = deadline.at - deadline.sent

@@ -22,7 +22,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, cast
 
-from framework import marks, private_files
+from framework import private_files
 from framework.net import forks
 from framework.net.real_clock import RealClock
 from framework.ports import DiskUsage, Listening, PipeOwner, TlsOwner, World
@@ -330,8 +330,7 @@ class RealFiles:
         with beside.open("wb") as file:
             file.write(content)
             file.flush()
-            if marks.safeguard("a file is on the disk before it takes its name"):
-                os.fsync(file.fileno())
+            os.fsync(file.fileno())
         beside.replace(target)
         folder = os.open(target.parent, os.O_RDONLY)
         try:

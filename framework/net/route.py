@@ -8,7 +8,6 @@ from math import inf
 
 import structlog
 
-from framework import marks
 from framework.errors import ConfigurationError, ProtocolError, shorten
 from framework.model.queue import MessageQueue
 from framework.net.address import parse_address
@@ -81,7 +80,7 @@ class Doubt:
             if there:
                 is_kept = now < max(since, *there) + DOUBT_SECONDS
             else:
-                is_kept = now < gone + AWAY_SECONDS and marks.safeguard("a broker that restarts is expected back")
+                is_kept = now < gone + AWAY_SECONDS
             if is_kept and now < since + DOUBT_SECONDS + AWAY_SECONDS:
                 missing[name] = since
                 if not there:

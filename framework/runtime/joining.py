@@ -100,7 +100,7 @@ class Joining:
             await marks.stretched("a member that joins knows the others")
         except FrameworkError:
             return  # nobody is there, or nobody can say
-        if grace_of(member) and member in listed and marks.safeguard("a name belongs to one process"):
+        if grace_of(member) and member in listed:
             other = await self._ask(cluster, name, topic, member)
             if other is not None:
                 raise self._name_taken(name, other)
@@ -125,7 +125,7 @@ class Joining:
         if others and group.plan.orderly and grace_of(member):
             await _release_locks(cluster, group, member)
         wait_ms = hold_ms(strikes, ages) if self._is_protecting else 0
-        if wait_ms and marks.safeguard("a flapper waits before it joins"):
+        if wait_ms:
             self.held[name] = wait_ms
             marks.sometimes("a flapping member waited before it joined")
             log.warning(
@@ -150,7 +150,7 @@ class Joining:
     async def _join_held(self, group: ConsumerGroup, join: Callable[[ConsumerGroup], None]) -> None:
         name = group.plan.name
         await asyncio.sleep(self.held[name] / 1000)
-        if self.is_over or not marks.safeguard("a quarantine ends"):
+        if self.is_over:
             await asyncio.Event().wait()
         del self.held[name]
         join(group)
@@ -163,8 +163,6 @@ class Joining:
         if now - self._asked_at.get(name, -AGAIN_S) < AGAIN_S:
             return
         self._asked_at[name] = now
-        if not marks.safeguard("a name belongs to one process"):
-            return
         other = await self._ask(cluster, name, group.plan.subscriptions[0].topic, member)
         if other is not None and other.properties.get(SESSION, self.session) != self.session:
             self.failure = self._name_taken(name, other)
@@ -188,8 +186,6 @@ class Joining:
 
 async def _release_locks(cluster: Cluster, group: ConsumerGroup, member: str) -> None:
     """Unlock what a former life of this name may have left locked: the others have its queues, and wait for that."""
-    if not marks.safeguard("a name gives back its locks before it waits"):
-        return
     for topic in (*(each.topic for each in group.plan.subscriptions), retry_topic(group.plan.name)):
         try:
             queues = await cluster.routes.queues(topic)

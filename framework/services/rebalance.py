@@ -303,7 +303,7 @@ class RebalanceLoop:
         handed round from one to the next. The lists are asked for three times at most, the last time when a second is
         over: where hundreds start together, no moment is quiet, and brokers have enough to do.
         """
-        if self._is_gathered or not marks.safeguard("members that start together wait for each other"):
+        if self._is_gathered:
             return await self._ask(topic)
         clock, was_quiet = self._clock, False
         await asyncio.sleep(max(self._not_before_ms - clock.monotonic_ms(), 0) / 1000)

@@ -21,7 +21,6 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from framework import marks
 from framework.broker.store.database import open_folder
 from framework.broker.store.store import Store
 from framework.broker.store.writer import Transaction
@@ -29,6 +28,7 @@ from framework.net.real_world import real_world
 from framework.ports import DiskUsage
 from tests.broker.store_lab import Lab, fake_record, folder_lab
 from tests.patience import PATIENCE_S
+from tests.simulation.left_out import left_out
 
 QUEUES = 3
 SENDERS = 8
@@ -165,8 +165,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--without", help="a safeguard to leave out, to see that it is missed")
     arguments = parser.parse_args()
-    marks.install(holds=lambda name: name != arguments.without)
-    with tempfile.TemporaryDirectory() as name:
+    with left_out(arguments.without), tempfile.TemporaryDirectory() as name:
         kills = Kills(Path(name) / "data", arguments.seed)
         for _ in range(arguments.kills):
             kills.one()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from framework import marks
 from framework.broker.locks import LOCK_LIFE_MS, LOCKS_MAX, QueueLocks
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.database import open_memory
@@ -13,6 +10,7 @@ from framework.wire.bodies.group import LockBatch, LockedQueues
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from tests.broker.broker_lab import BrokerLab
+from tests.simulation.left_out import left_out
 
 ONE, TWO = MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-a", 1)
 
@@ -123,10 +121,10 @@ def test_a_broker_for_its_own_process_may_forget_them_as_rocketmq_does() -> None
     assert _ask(_restarted(lab, lab.settings), "b") == (ONE, TWO)
 
 
-def test_without_the_safeguard_another_is_granted_a_lock_too_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_safeguard_another_is_granted_a_lock_too_soon() -> None:
     """So that the mutant is one."""
     lab = BrokerLab(database=open_memory())
     _ask(lab, "a")
-    monkeypatch.setattr(marks, "_holds", lambda name: name != "a lock outlives a restart")
 
-    assert _ask(_restarted(lab), "b") == (ONE, TWO)
+    with left_out("a lock outlives a restart"):
+        assert _ask(_restarted(lab), "b") == (ONE, TWO)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from framework import marks
 from tests.broker.power import cut_often
+from tests.simulation.left_out import left_out
 
 PARTS = 10
 
@@ -21,11 +21,8 @@ def test_no_power_cut_loses_what_was_acknowledged(folder: Path) -> None:
 
 @pytest.mark.parametrize("safeguard", ["a commit reaches the disk", "an answer leaves after the commit"])
 def test_a_store_without_its_safeguard_is_found_out(safeguard: str, folder: Path) -> None:
-    marks.install(holds=lambda name: name != safeguard)
-    try:
+    with left_out(safeguard):
         figures = cut_often(folder, seed=2, cuts=60)
-    finally:
-        marks.install()
 
     assert figures["lost"] > 0
 

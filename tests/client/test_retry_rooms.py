@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from framework import marks
 from framework.errors import BrokerUnreachable, Refused
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
@@ -16,6 +15,7 @@ from framework.wire.stored import decode
 from tests.client.script import A, B, ScriptedCluster, record, route_of
 from tests.client.test_brokers import QUEUE
 from tests.net.memory import virtually
+from tests.simulation.left_out import left_out
 
 ASKS = RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG
 GROUPS = [("billing", ["orders"])]
@@ -133,9 +133,8 @@ def test_a_success_that_kept_nothing_is_none() -> None:
 
 @pytest.fixture
 def careless() -> Iterator[None]:
-    marks.install(holds=lambda name: name != "a send-back that nobody keeps is found")
-    yield
-    marks.install()
+    with left_out("a send-back that nobody keeps is found"):
+        yield
 
 
 @pytest.mark.usefixtures("careless")

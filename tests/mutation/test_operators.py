@@ -94,7 +94,7 @@ def test_every_operator_is_tried_above() -> None:
         "def work(a):\n    self._log.info('a', count=a + 1)",
         "def work(a):\n    assert a < 1, a + 1",
         "def work(a):\n    marks.sometimes('it was')",
-        "def work(a):\n    return a, marks.safeguard('it is kept')",
+        "def work(a):\n    return a, marks.rarely('it is lost')",
         "__slots__ = ('a',)",
         "def work(a):\n    return f'{a + 1}'",
     ],
@@ -109,12 +109,10 @@ def test_the_text_of_an_error_is_left_alone() -> None:
     assert operators.LEFT_OUT == only.operator
 
 
-def test_a_safeguard_of_the_simulation_is_not_turned() -> None:
-    source = "def work(a):\n    if a and marks.safeguard('x'):\n        return a\n"
+def test_a_mark_of_the_simulation_is_not_turned() -> None:
+    source = "def work(a):\n    if a and marks.rarely('x'):\n        return a\n"
 
-    assert ["if a and marks.safeguard('x'): -> if not (a) and marks.safeguard('x'):"] == mutants(
-        source, operators.NEGATED
-    )
+    assert ["if a and marks.rarely('x'): -> if not (a) and marks.rarely('x'):"] == mutants(source, operators.NEGATED)
     assert [] == mutants(source, operators.AND_OR)
 
 

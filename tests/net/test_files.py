@@ -12,8 +12,8 @@ from typing import Any, Self
 
 import pytest
 
-from framework import marks
 from framework.net.real_world import RealFiles
+from tests.simulation.left_out import left_out
 
 OLD, NEW = b"the old content", b"the new content, which is longer"
 
@@ -119,12 +119,9 @@ def test_every_power_cut_leaves_the_old_file_or_the_new_one(tmp_path: Path, monk
 
 
 def test_without_the_sync_a_power_cut_leaves_something_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    marks.install(holds=lambda name: name != "a file is on the disk before it takes its name")
-    try:
+    with left_out("a file is on the disk before it takes its name"):
         recorded = Recorded(monkeypatch)
         RealFiles().replace(str(tmp_path / "state"), NEW)
-    finally:
-        marks.install()
     assert {OLD, NEW} != set(contents_after(recorded.calls))
 
 

@@ -34,7 +34,7 @@ from tests.simulation.checkers.only_who_is_named import only_who_is_named
 from tests.simulation.facts import Strange
 from tests.simulation.handling import handlers
 from tests.simulation.history import machine_of, place_of
-from tests.simulation.left_out import changed
+from tests.simulation.left_out import left_out
 from tests.simulation.rare.bends import RunBends, small_broker, small_settings
 from tests.simulation.recorder import Recorder
 from tests.simulation.watching.watch import Watch
@@ -139,9 +139,9 @@ class Cluster(plain.Cluster):
         if self.history.popping:
             self.wiretap.pops = PopTap(self.recorder, lambda: self.broker.skew_ms)
         bends = RunBends(self.workload, self.loop.streams.named, lambda: self.is_healed, self.recorder.rarely)
-        marks.install(self.recorder.reached, lambda name: name not in self._mutants, bends)
+        marks.install(self.recorder.reached, bends)
         try:
-            with changed(*self._mutants):
+            with left_out(*self._mutants):
                 return run_on(self.loop, self._play(scenario))
         finally:
             marks.install()

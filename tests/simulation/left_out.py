@@ -11,115 +11,22 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from framework import marks
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Lines of one module, as they are, and as they are without the safeguard."""
-
-    module: str
-    right: str
-    wrong: str
-
-    def put_into(self, source: str) -> str:
-        assert 1 == source.count(self.right), f"{self.module} does not read so any more: {self.right!r}"
-        return source.replace(self.right, self.wrong)
-
-
-CHANGES: dict[str, tuple[Change, ...]] = {
-    "commits stop at the first gap": (
-        Change(
-            "framework.core.window",
-            "max(self.committable, chunks[0].low_offset)",
-            "max(self.committable, *(chunk.low_offset for chunk in chunks))",
-        ),
-    ),
-    "what moved during a flush stays dirty": (
-        Change(
-            "framework.core.offsets",
-            "        if queue in self._told and offset <= self._committable[queue]:\n",
-            "        if queue in self._told and offset <= self._committable[queue]:\n"
-            "            offset = self._committable[queue]\n",
-        ),
-    ),
-    "a lease is counted from its request": (
-        Change("framework.core.order_lease", "        since_ms = asking.sent_ms\n", "        since_ms = now_ms\n"),
-    ),
-    "a key is in one line at a time": (
-        Change("framework.core.lanes", "        line = self._lines.get(key)\n", "        line = None\n"),
-    ),
-    "offsets wait for the commit": (
-        Change(
-            "framework.core.line",
-            "        portion.next = begin + count\n        if not self.is_manual:\n",
-            "        portion.next = begin + count\n        if True:\n",
-        ),
-    ),
-    "messages are compared before they are passed over": (
-        Change(
-            "framework.core.ranges",
-            "    if at_low != found.low:\n",
-            "    return None\n    if at_low != found.low:\n",
-        ),
-    ),
-    "the last message passed over is compared, too": (
-        Change("framework.core.ranges", "    if at_last != found.last:\n", "    if False:\n"),
-    ),
-    "who leaves while we join keeps its seat": (
-        Change("framework.core.attendance", "dict.fromkeys((*self._absent, *listed))", "dict.fromkeys(self._absent)"),
-    ),
-    "a seat is kept through a restart": (
-        Change("framework.core.attendance", "now_ms + grace_of(member)):\n", "now_ms):\n"),
-    ),
-    "a newcomer expects no broker back": (
-        Change(
-            "framework.core.attendance",
-            "        return self._newest_ms + limits.KNOWN_MS <= gone_ms\n",
-            "        return True\n",
-        ),
-    ),
-    "a broker that was restarted takes nobody off the list": (
-        Change("framework.core.rolls", "        if not is_same:\n", "        if False:\n"),
-        Change(
-            "framework.services.rebalance",
-            "        brokers = self._routes.brokers_of(topic)\n        missing",
-            "        brokers = self._routes.brokers_of(topic)[:1]\n        missing",
-        ),
-    ),
-    "queues that stay are left alone": (
-        Change("framework.core.assignment", ".intersection(now)", ".intersection(now if now == before else ())"),
-    ),
-}
+from tests.simulation.safeguards import SAFEGUARDS, Change
 
 
 @contextmanager
 def left_out(*names: str | None) -> Iterator[None]:
     """The code without these safeguards; as it is, where there is None."""
-    marked = {name for name in names if name is not None} - CHANGES.keys()
-    if marked:
-        marks.install(holds=lambda name: name not in marked)
-    try:
-        with changed(*names):
-            yield
-    finally:
-        if marked:
-            marks.install()
-
-
-@contextmanager
-def changed(*names: str | None) -> Iterator[None]:
-    """The same, of those safeguards that are no marks."""
+    changes = [change for name in names if name is not None for change in SAFEGUARDS[name]]
     replaced: list[tuple[FunctionType, CodeType]] = []
-    changes = [change for name in names if name is not None for change in CHANGES.get(name, ())]
     try:
         for function, code in (each for change in changes for each in replacements(change)):
+            assert not any(function is each for each, _ in replaced), f"{function.__qualname__} is changed twice"
             replaced.append((function, function.__code__))
             function.__code__ = code
         yield
@@ -134,7 +41,10 @@ def replacements(change: Change) -> list[tuple[FunctionType, CodeType]]:
     module = importlib.import_module(change.module)
     assert module.__file__ is not None
     source = Path(module.__file__).read_text(encoding="utf-8")
-    was, now = (dict(_functions(compile(text, module.__file__, "exec"))) for text in (source, change.put_into(source)))
+    was, now = (
+        dict(_functions(compile(text, module.__file__, "exec", dont_inherit=True)))
+        for text in (source, change.put_into(source))
+    )
     assert was.keys() == now.keys(), f"{change.module}: the change is not inside of functions"
     found = [(_named(module, name), now[name]) for name in was if not _is_same(was[name], now[name])]
     assert found, f"{change.module}: the change changes nothing"

@@ -1,7 +1,7 @@
 """Mutants: the safeguards that can be left out, one at a time, and what must notice each.
 
 A mutant that nothing catches is a finding about the checkers or the generator, not about the mutant. What the code is
-without each stands in `left_out.py`, or the code asks `marks.safeguard("...")`. A test holds both against this list.
+without each stands in `safeguards.py`; a test holds both lists against each other.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.simulation.left_out import Change
+from tests.simulation.safeguards import Change
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ from contextlib import suppress
 import pytest
 
 from framework.core.ranges import Finished, Mark, why_not
-from tests.simulation.left_out import CHANGES, Change, left_out, replacements
+from tests.simulation.left_out import left_out, replacements
+from tests.simulation.safeguards import SAFEGUARDS, Change
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", SAFEGUARDS)
 def test_it_is_left_out_for_a_while(name: str) -> None:
-    changed = [each for change in CHANGES[name] for each in replacements(change)]
+    changed = [each for change in SAFEGUARDS[name] for each in replacements(change)]
     before = [function.__code__ for function, _ in changed]
 
     with suppress(KeyError), left_out(name):

@@ -24,7 +24,7 @@ from framework.broker.store.queues import Queue
 from framework.broker.store.sent_back import Key
 from framework.broker.store.topics import StoredGroup, Topic
 from framework.broker.store.writer import Transaction
-from framework.marks import safeguard, sometimes
+from framework.marks import sometimes
 from framework.model.delay_levels import FIRST_RETRY_LEVEL
 from framework.model.message import DELAY_LEVEL, ORIGIN_MESSAGE_ID, RETRY_TOPIC, WAIT_STORE
 from framework.model.reserved import RETRY_PREFIX, group_of, pop_retry_topic
@@ -65,7 +65,7 @@ def handle(request: Request) -> Answer:
 
     def once(transaction: Transaction) -> Planned | None:
         now_ms = _forget_old(transaction, node)
-        if sent_back.is_repeated(transaction.connection, key, now_ms) and safeguard("send-back makes one copy"):
+        if sent_back.is_repeated(transaction.connection, key, now_ms):
             sometimes("broker: a send-back was repeated")
             return None
         planned = change(transaction)
@@ -105,7 +105,7 @@ def _copy(node: Node, original: Record) -> Record:
     if ORIGIN_MESSAGE_ID not in properties or not original.topic.startswith(RETRY_PREFIX):
         properties[ORIGIN_MESSAGE_ID] = offset_message_id(original.store_host, original.commit_log_offset)
     properties[WAIT_STORE] = "false"  # nobody waits for a copy to be replicated
-    attempts = original.reconsume_times + (1 if safeguard("attempts are counted") else 0)
+    attempts = original.reconsume_times + 1
     return replace(original, properties=properties, reconsume_times=attempts, store_host=host_of(node.address))
 
 

@@ -20,7 +20,6 @@ from framework import private_files
 from framework.broker.store import seals
 from framework.broker.store.trouble import RESTORE, explained
 from framework.errors import StoreError
-from framework.marks import safeguard
 
 log = structlog.get_logger()
 
@@ -216,8 +215,7 @@ def _set_up(connection: sqlite3.Connection, *, is_relaxed: bool = False) -> None
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.execute("PRAGMA trusted_schema = OFF")
     # FULL: a commit is not done before it is on the disk. NORMAL would lose commits at a power cut.
-    is_synced = safeguard("a commit reaches the disk") and not is_relaxed
-    connection.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
+    connection.execute(f"PRAGMA synchronous = {'NORMAL' if is_relaxed else 'FULL'}")
     connection.execute("PRAGMA cache_size = -32768")
 
 

@@ -337,11 +337,6 @@ class Writer:
             raise error  # a mistake of ours: for the event loop's own report
 
     def _commit(self, transaction: Transaction, group: list[tuple[Any, Done | None]]) -> None:
-        if not marks.safeguard("an answer leaves after the commit"):
-            for result, done in group:
-                _tell(done, result, None)
-            group = [(result, None) for result, _ in group]
-
         def job() -> None:
             if not self._is_dead:
                 self._database.writing.execute("COMMIT")

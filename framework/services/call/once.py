@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from framework import marks
 from framework.core.results import result_of
 from framework.errors import shorten
 from framework.hooks.failures import plugin_failure, plugin_failure_awaited
@@ -60,7 +59,7 @@ class Once:
                 return self._repeat(message, key, keep_ms)
             value = await handle(message, delivery)
             is_done = _is_success(value) and not delivery.is_expired
-            if is_done or not marks.safeguard("a key is recorded after success only"):
+            if is_done:
                 await self._call_store(self._store.record, key, keep_ms)
             return value
         finally:

@@ -103,11 +103,10 @@ class Expiry:
         if limit is None:
             return None
         now = self._clock.monotonic()
-        due_of = due if marks.safeguard("a limit counts from the start of the handler") else _due_from_the_pull
         earliest, expired = now + limit, []
         for crew in self._crews:
             for slot in (*crew.slots, *crew.fenced):
-                at = due_of(slot, limit)
+                at = due(slot, limit)
                 if at is not None and at <= now:
                     if self._expire(crew, slot, now):
                         expired.append(slot)
@@ -230,10 +229,3 @@ class Expiry:
 def _is_at(member: Member, queue: MessageQueue, offset: int) -> bool:
     chunk, index = member
     return chunk.run.queue == queue and chunk.messages[index].queue_offset == offset
-
-
-def _due_from_the_pull(slot: Slot, limit: float) -> float | None:
-    at, chunk = due(slot, limit), slot.chunk
-    if at is None or chunk is None:
-        return at
-    return chunk.run.pulled_at + limit

@@ -101,10 +101,9 @@ class CommitLoop:
 
     def _say_again(self) -> None:
         """All that is ours; a queue that is being given back has another owner by now, who knows better."""
-        if marks.safeguard("an owner says its offset again"):
-            for pull in self._owned():
-                if pull.flow.state is not QueueState.RETIRING:
-                    self._offsets.mark_unsent(pull.queue)
+        for pull in self._owned():
+            if pull.flow.state is not QueueState.RETIRING:
+                self._offsets.mark_unsent(pull.queue)
 
     async def _tell(self, queue: MessageQueue, offset: int) -> bool:
         """Whether it need not be told again soon: not while the first offset of its topic is under way."""

@@ -61,7 +61,7 @@ class GroupProgress:
         """
         if last is None or last.is_released or last.owner == self.member or last.owner not in self.members():
             return None
-        return last.owner if marks.safeguard("a hand-over is awaited") else None
+        return last.owner
 
 
 class Handover:
@@ -110,7 +110,7 @@ class Handover:
         if self._since_ms is None or self._shared.clock.monotonic_ms() - self._since_ms >= most_ms:
             return False
         self._is_over = self._shared.owner_awaited(last) is None
-        return not self._is_over and marks.safeguard("who comes second waits again")
+        return not self._is_over
 
     def has_spoken_late(self, last: ProgressRecord | None) -> bool:
         """Whether another member has let the queue go since it was asked whose word to wait for: it has committed once

@@ -191,7 +191,7 @@ class LocalOffsets:
         noted, sequence = self._noted, self._sequence + 1
         offsets = dict(self._offsets)
         content = encode(SavedOffsets(self._place.group, sequence, offsets))
-        path = self._place.files[sequence % 2 if marks.safeguard("saves go to two files in turn") else 0]
+        path = self._place.files[sequence % 2]
         try:
             if marks.rarely("a file of offsets is not written"):
                 raise OSError("a disk that failed")

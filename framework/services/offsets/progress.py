@@ -154,7 +154,7 @@ class QueueProgress:
         if reason is not None:
             marks.sometimes("a record of ranges was thrown away")
             (log.debug if self._is_said else log.warning)("progress discarded", **self._where, reason=reason)
-        must_void = reason is not None and marks.safeguard("a record that is not applied is voided")
+        must_void = reason is not None
         if must_void or reason is None:
             try:
                 await self._take_first(found)
@@ -221,7 +221,7 @@ class QueueProgress:
         """The record of a take that was cancelled on its way and has reached the store all the same. Its epoch fences
         the queue's owner, who takes the queue again at once where the record says released, else only after a while.
         """
-        if not self._is_taking or not marks.safeguard("a take that was cut off is released"):
+        if not self._is_taking:
             return None
         last = await self._shared.last(self.queue)
         return last if last is not None and last.owner == self._shared.member and not last.is_released else None
@@ -236,7 +236,7 @@ class QueueProgress:
         """Void what may stand in the store, before anything is pulled; False where that failed."""
         self.passing = self._inherited = None
         window.is_kept = False
-        if self._may_stand and marks.safeguard("a reset voids what was kept"):
+        if self._may_stand:
             try:
                 async with self._is_writing:
                     if await self._use.asked(self.queue):
@@ -281,8 +281,7 @@ class QueueProgress:
         self._use.begin(f"{self.queue}: what ended above {low} waits for it since 2 s")
         self._offsets.advance(self.queue, low)
         try:
-            if marks.safeguard("the low end is confirmed before its ranges are kept"):
-                await self._confirm()
+            await self._confirm()
             await marks.stretched("ranges are to be written")
             async with self._is_writing:
                 if window is not self._window or window.is_closed:
@@ -371,8 +370,6 @@ class QueueProgress:
         must have the highest epoch, or nothing that it writes would ever count: at once where the other one is gone and
         knew less. Two that both stay do not outbid each other with each flush, and who is leaving lets the other be.
         """
-        if not marks.safeguard("an owner that was superseded takes its queue anew"):
-            return False
         again_ms = marks.limit("take again", limits.TAKE_AGAIN_MS)
         must_wait = window.is_draining or self._clock.monotonic_ms() - self._taken_ms < again_ms
         if must_wait and not await self._is_left_behind():

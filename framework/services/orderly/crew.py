@@ -135,11 +135,7 @@ class Orderly:
         would come again otherwise.
         """
         desk = self._desks[queue]
-        if (
-            desk.lanes.is_by_key
-            and not desk.pull.flow.window.is_closed
-            and marks.safeguard("a leaver by key closes its gaps")
-        ):
+        if desk.lanes.is_by_key and not desk.pull.flow.window.is_closed:
             window, batching = desk.pull.flow.window, desk.how.batching
             count = batching.count if batching is not None else 1
             window.drains_to = window.end  # so that they tell what they are at

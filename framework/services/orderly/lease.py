@@ -88,8 +88,6 @@ class LeaseLoop:
 
     def connection_lost(self, address: str) -> None:
         """A broker keeps its locks in memory: what was connected may come back without them."""
-        if not marks.safeguard("a lost connection leaves no lease"):
-            return
         now_ms = self._clock.monotonic_ms()
         for queue, lease in self._leases.items():
             if lease.where == address and lease.unconfirmed(now_ms):
@@ -162,7 +160,7 @@ class LeaseLoop:
         lease = self._leases[queue]  # it is there: whoever releases waits for the answer
         if held is None:
             lease.failed(now_ms)
-        elif queue in held or not marks.safeguard("a lock that is refused is not had"):
+        elif queue in held:
             self._waiting_for.pop(queue, None)
             if lease.granted(asking, now_ms):
                 log.info("queue locked", group=self._group, queue=str(queue))

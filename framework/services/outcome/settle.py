@@ -118,8 +118,6 @@ class Settler:
         backoff = Backoff(first_ms, marks.limit("longest send-back delay", limits.SEND_BACK_DELAY_MAX_MS))
         job = Parked(chunk, index, chunk.messages[index], decision, settled, given_up, backoff, words)
         self._of_window[chunk.window] = self._of_window.get(chunk.window, 0) + 1
-        if not marks.safeguard("the copy is durable before the source is settled"):
-            settled(job)
         self._enqueue(job)
 
     def hurry(self, window: Window | None = None) -> None:
@@ -184,8 +182,7 @@ class Settler:
         finally:
             self._sending -= 1
         self._done_with(job, is_sent=True)
-        if marks.safeguard("the copy is durable before the source is settled"):
-            job.settled(job)
+        job.settled(job)
 
     async def _copy(self, job: Parked) -> None:
         """Until some broker holds a copy; raises where none could be had now."""
@@ -247,7 +244,7 @@ class Settler:
         del self._parked[job]
         if job.timer is not None:
             job.timer.cancel()
-        if job.chunk.window.is_closed or not marks.safeguard("a parked message is sent again"):
+        if job.chunk.window.is_closed:
             self._give_up(job)
         else:
             self._enqueue(job)

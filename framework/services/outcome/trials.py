@@ -166,7 +166,7 @@ class Trials:
             "consumers.GROUP.breaker sets the number of failures, and 0 turns this off",
         )  # fmt: skip
         for pull in self._pulls(breaker):
-            if not pull.flow.is_tripped and marks.safeguard("an open breaker holds its queues"):
+            if not pull.flow.is_tripped:
                 pull.flow.is_tripped = True
                 self._held.hold(pull)
                 pull.bell.ring()

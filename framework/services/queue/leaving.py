@@ -75,8 +75,6 @@ class Leaving:
     async def _let_end(self, pull: PullLoop, deadline: float) -> int:
         """How much is still busy when the time is over."""
         clock, busy = self._clock, self._crew.busy
-        if not marks.safeguard("running handlers are waited for"):
-            deadline = 0.0
         if busy(pull):
             # Now: after the wait it might be behind what the next owner has committed by then.
             await self._commits.flush(pull.queue)
@@ -88,8 +86,7 @@ class Leaving:
         """Whether a record keeps what has ended above a gap."""
         pull.flow.window.stop_handing_out()  # whatever might still have been started
         self._offsets.advance(pull.queue, pull.flow.window.settle())
-        if marks.safeguard("the last offset is confirmed"):
-            await self._commits.flush(pull.queue)
+        await self._commits.flush(pull.queue)
         if pull.popped is not None:
             await pull.popped.release()
         await marks.stretched("a queue that is left is confirmed")

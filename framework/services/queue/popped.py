@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import structlog
 
-from framework import marks
 from framework.client.popping.popper import NOT_SUPPORTED, PopTaken
 from framework.core import limits
 from framework.core.chunk import Chunk
@@ -211,7 +210,7 @@ class PopQueue:
         return await self._each(due, self._renew_one)
 
     async def _renew_one(self, entry: Entry[Receipt]) -> FrameworkError | None:
-        if self.held.find(entry.message) is not entry or not marks.safeguard("what is held is renewed"):
+        if self.held.find(entry.message) is not entry:
             return None  # it has ended, or was given back, since
         period_ms, asked_ms = self._pops.invisible_ms, self._clock.monotonic_ms()
         done = self._renewing[entry] = asyncio.Event()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from framework import marks
-from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError
+from framework.errors import BrokerUnreachable, ProtocolError
 from framework.model.durations import to_text
 from framework.model.queue import MessageQueue
 from framework.model.reserved import retry_topic
@@ -85,14 +85,9 @@ async def find_start(
     brokers: KnowsOffsets, group: str, queue: MessageQueue, policy: Start, now_at: NowAt
 ) -> StartingPoint:
     """Ask the broker; raises what the client raises, and the caller asks again later."""
-    try:
-        if marks.rarely("a stored offset is not answered"):
-            raise BrokerUnreachable("a question that failed")
-        stored = await brokers.query_offset(group, queue)
-    except FrameworkError:
-        if marks.safeguard("a failed query is no reset"):
-            raise
-        stored = await brokers.max_offset(queue)
+    if marks.rarely("a stored offset is not answered"):
+        raise BrokerUnreachable("a question that failed")
+    stored = await brokers.query_offset(group, queue)
     await marks.stretched("a stored offset is known")
     end = await brokers.max_offset(queue)
     if stored is not None:
@@ -134,8 +129,6 @@ def reached_before(start: StartingPoint, reached: int | None) -> StartingPoint:
     name, and what ends below `reached` has lost its end: what lies there is not what we have read.
     """
     if reached is None or start.stored is None or not start.stored < reached <= start.end:
-        return start
-    if not marks.safeguard("an owner goes on where it was"):
         return start
     marks.sometimes("a queue went on where its owner had been, beyond what its broker had stored")
     return replace(start, offset=reached, reason=f"handled up to {reached}, {start.reason}")

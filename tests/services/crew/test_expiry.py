@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
 
-from framework import marks
 from framework.core.expiry import Slot
 from framework.hooks.builtin.expiry.dead_letter import DeadLetterPolicy
 from framework.hooks.builtin.expiry.extend import ExtendPolicy
@@ -25,6 +23,7 @@ from framework.services.crew.expiry import Expiry
 from framework.services.crew.tasks import Crew
 from framework.services.crew.threads import ThreadCrew
 from tests.services.parts import Books, Line, LoopClock, play, play_logged, told
+from tests.simulation.left_out import left_out
 
 RESULT, START = "the result of an expired handler changes nothing", "a limit counts from the start of the handler"
 
@@ -183,18 +182,9 @@ def queued_behind() -> list[float]:
     return ran
 
 
-@contextmanager
-def without(safeguard: str) -> Iterator[None]:
-    marks.install(holds=lambda name: name != safeguard)
-    try:
-        yield
-    finally:
-        marks.install()
-
-
 def test_the_limit_counts_from_the_handlers_start_and_not_from_the_pull() -> None:
     assert [10] * 5 == [round(seconds) for seconds in queued_behind()]
-    with without(START):
+    with left_out(START):
         assert [10] * 5 != [round(seconds) for seconds in queued_behind()], "so that the mutant is one"
 
 
@@ -221,7 +211,7 @@ def swallowed() -> tuple[int, int, int]:
 
 def test_a_late_result_is_counted_and_changes_nothing() -> None:
     assert (0, 1, 1) == swallowed()
-    with without(RESULT):
+    with left_out(RESULT):
         assert swallowed() != (0, 1, 1), "so that the mutant is one"
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from framework import marks
 from framework.core.budget import Budget
 from framework.core.flow_control import FlowLimits
 from framework.core.offsets import OffsetTable
@@ -19,6 +18,7 @@ from framework.model.queue import MessageQueue
 from framework.services.offsets.commit import CommitLoop
 from framework.services.queue.pull import PullLoop
 from tests.services.parts import PLENTY, QUEUE, end, messages_from, play, play_logged, start, told
+from tests.simulation.left_out import left_out
 
 OTHER = MessageQueue("orders", "broker-b", 0)
 
@@ -202,11 +202,8 @@ def test_an_owner_says_each_half_minute_what_a_former_one_may_have_moved_back(
         await end(task)
         return brokers.one_way
 
-    marks.install(holds=lambda name: name != mutant)
-    try:
+    with left_out(mutant):
         assert [("orders@broker-a:3", 50)] * said == play(story)
-    finally:
-        marks.install()
 
 
 def test_a_broker_out_of_reach_is_named_once_and_holds_up_nobody_else() -> None:

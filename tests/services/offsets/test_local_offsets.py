@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from framework import marks
 from framework.core.offset_file import SavedOffsets, encode
 from framework.errors import ConfigurationError, StoreError
 from framework.model.queue import MessageQueue
@@ -16,6 +15,7 @@ from framework.ports import World
 from framework.services.offsets.local_offsets import LocalOffsets, OffsetFiles
 from framework.testing.sim.disk import SimDisk
 from tests.services.parts import QUEUE, EvenChance, LoopClock, play, play_logged, told
+from tests.simulation.left_out import left_out
 
 OTHER, UNREAD = MessageQueue("orders", "broker-b", 0), MessageQueue("orders", "broker-b", 1)
 PLACE = OffsetFiles("/offsets/app", "cache", "/java/10.0.0.1@DEFAULT")
@@ -128,11 +128,8 @@ def test_without_two_files_a_damaged_one_is_the_end() -> None:
         with pytest.raises(StoreError, match="restore one of the files from a copy, or remove them all"):
             await stored(disk)
 
-    marks.install(holds=lambda name: name != "saves go to two files in turn")
-    try:
+    with left_out("saves go to two files in turn"):
         play(story)
-    finally:
-        marks.install()
 
 
 def test_a_second_process_is_refused_until_the_first_is_gone() -> None:

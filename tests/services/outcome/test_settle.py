@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from framework import marks
 from framework.core import limits
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
@@ -19,6 +18,7 @@ from framework.model.message import Message
 from framework.net.task_tree import TaskTree
 from framework.services.outcome.settle import Parked, Settler
 from tests.services.parts import PLENTY, EvenChance, messages_from, play, play_logged, told
+from tests.simulation.left_out import left_out
 
 RETRY = SendBack(3, "retry", "no such order")
 
@@ -119,9 +119,8 @@ def test_the_copy_is_durable_before_the_message_has_ended() -> None:
 
 @pytest.fixture
 def careless() -> Iterator[None]:
-    marks.install(holds=lambda name: name != "the copy is durable before the source is settled")
-    yield
-    marks.install()
+    with left_out("the copy is durable before the source is settled"):
+        yield
 
 
 @pytest.mark.usefixtures("careless")

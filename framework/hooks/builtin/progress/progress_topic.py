@@ -16,7 +16,6 @@ import zlib
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from framework import marks
 from framework.core import limits
 from framework.core.proof import is_proof
 from framework.core.ranges import decode
@@ -136,9 +135,6 @@ class _TopicProgress:
         return self._means.proof(json.dumps([*queue, place]).encode() + b"\n" + content)
 
     async def take(self, queue: MessageQueue, content: bytes) -> int:
-        if not marks.safeguard("each acquisition has an epoch of its own"):
-            await self._send(queue, content, 0)
-            return 0
         place, epoch = await self._send(queue, content, None)
         self._looked[place] = min(self._looked.get(place, epoch + 1), epoch + 1)
         self._taken[str(queue)] = queue
