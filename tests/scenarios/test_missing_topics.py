@@ -13,9 +13,9 @@ from framework.broker.store.topics import PERM_READ_WRITE, PERM_WRITE, Topic
 from framework.cli.live.figures import figures
 from framework.declare import Consumer, consumer
 from framework.model.message import Message
-from framework.testing.story import Story, tell
-from framework.testing.swarm.cluster import Cluster
-from framework.testing.swarm.facts import Said
+from tests.simulation.cluster import Cluster
+from tests.simulation.facts import Said
+from tests.simulation.story import Story, tell
 
 CREATES_TOPICS = "autoCreateTopicEnable"
 NO_TOPIC = "the name server knows no such topic yet"
