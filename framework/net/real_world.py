@@ -25,6 +25,7 @@ from typing import Any, TypeVar, cast
 from framework import private_files
 from framework.net import forks
 from framework.net.real_clock import RealClock
+from framework.net.wakeup import bring_home
 from framework.ports import DiskUsage, Listening, PipeOwner, TlsOwner, World
 
 T = TypeVar("T")
@@ -246,20 +247,7 @@ class RealWorkers:
 
     def run(self, job: Callable[[], T]) -> Awaitable[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        def done(result: T | None, error: BaseException | None) -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(result)  # type: ignore[arg-type]  # T may itself be None
-            elif isinstance(error, StopIteration | GeneratorExit):
-                # Before Python 3.12 no future takes the one, and nobody would be told; the other closes who awaits it.
-                failure = RuntimeError(f"{type(error).__name__}: {error}")
-                future.set_exception(failure.with_traceback(error.__traceback__))
-            else:
-                future.set_exception(error)
-
-        self.submit(job, done)
+        self.submit(job, partial(bring_home, future))
         return future
 
     def call_soon(self, callback: Callable[[], None]) -> None:

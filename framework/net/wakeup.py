@@ -1,8 +1,14 @@
-"""Wakeup: a bell with a deadline, for one sleeper. It knows neither who rings nor why."""
+"""Wakeup: a bell with a deadline, for one sleeper. It knows neither who rings nor why.
+
+Beside it, how the end of a job wakes who awaits it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Wakeup:
@@ -44,3 +50,17 @@ class Wakeup:
 def _wake(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
+
+
+def bring_home(future: asyncio.Future[T], result: T | None, error: BaseException | None) -> None:
+    """Give a job's end to who awaits it, on the loop's thread. Nothing happens where nobody waits any more."""
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)  # type: ignore[arg-type]  # T may itself be None
+    elif isinstance(error, StopIteration | GeneratorExit):
+        # Before Python 3.12 no future takes the one, and nobody would be told; the other closes who awaits it.
+        failure = RuntimeError(f"{type(error).__name__}: {error}")
+        future.set_exception(failure.with_traceback(error.__traceback__))
+    else:
+        future.set_exception(error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,8 +20,10 @@ from framework.ports import Workers
 from framework.services.call.batch_calls import Batching
 from framework.services.call.once import Once
 from framework.services.call.resources import AnyResource
+from framework.services.call.run_once import run_once
 from framework.services.call.trace import ConsumeTrace
 from framework.services.call.undecodable import Undecodable
+from framework.services.crew.run import is_given_up
 from framework.services.offsets.local_offsets import OffsetFiles
 from framework.services.orderly.desk import InOrder
 from framework.services.outcome.trials import Trials
@@ -169,12 +170,8 @@ def retry_handling(plan: GroupPlan, workers: Workers, trials: Callable[[], Trial
         chosen = handling.get(message.topic)
         if chosen is None:
             raise LookupError(f"group {plan.name!r} has no handler for topic {message.topic!r}")
-        if chosen.is_async:
-            result: object = await chosen.call(message)
-        else:
-            context = copy_context()  # so that a delivery there finds its slot
-            result = await workers.run(lambda: context.run(chosen.call, message))
-        if result is None:
+        result = await run_once(chosen.call, message, is_async=chosen.is_async, workers=workers)
+        if result is None and not is_given_up():
             trials().retried_well(message.topic)
         return result
 

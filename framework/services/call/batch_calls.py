@@ -7,7 +7,7 @@ well costs one call, and one for each body that is decoded.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -18,16 +18,15 @@ from framework.hooks.run_sync import run_sync
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import RetryLater, Suspend
-from framework.ports import Clock
+from framework.ports import Clock, Workers
 from framework.services.call.arguments import called_with, scope_of, value_of
 from framework.services.call.around import OpenContexts
 from framework.services.call.deliver import DeliveryHooks, Judge, Rules
 from framework.services.call.publishing import Means
-from framework.services.call.run_once import ENDS, awaited, failure_at_once, failure_awaited
+from framework.services.call.run_once import ENDS, failure_at_once, failure_awaited, run_once
 
 Results: TypeAlias = list[object] | None
 """One a message; None where all is well."""
-InThread = Callable[[Callable[[], Results]], Awaitable[Results]]
 Many = Callable[[Sequence[Message]], Any]
 
 
@@ -85,12 +84,9 @@ def one_of(batching: Batching) -> Callable[[Message], Any]:
     return call if batching.is_async else lambda message: the_only(many((message,)))
 
 
-async def results_of(batching: Batching, messages: Sequence[Message], in_thread: InThread) -> Results:
-    """Run it where it runs."""
-    if batching.is_async:
-        results = await awaited(batching.call, messages)
-    else:
-        results = await awaited(in_thread, lambda: batching.call(messages))
+async def results_of(call: Many, messages: Sequence[Message], *, is_async: bool, workers: Workers) -> Results:
+    """Of a batch's call, run where it runs."""
+    results = await run_once(call, messages, is_async=is_async, workers=workers)
     return results if results is None or isinstance(results, list) else [results] * len(messages)
 
 

@@ -32,7 +32,7 @@ from framework.services.call.publishing import InThread, Means, published
 from framework.services.call.replying import replied
 from framework.services.call.run_once import failure_at_once, failure_awaited
 from framework.services.call.undecodable import Undecodable
-from framework.services.crew.run import RUNNING
+from framework.services.crew.run import RUNNING, is_given_up
 
 Before = Callable[[Delivery], Drop | RetryLater | None]
 After = Callable[[Delivery, Outcome, float, Kind], None]
@@ -120,6 +120,8 @@ def _giving_on(
 
     async def give_on(message: Message, delivery: Delivery | None) -> object:
         answer = await invoke(message, delivery)
+        if is_given_up():
+            return answer  # its message is retried, or settled: nothing of this run is given on
         if spec.replies:
             result = await replied(answer, message, means.reply)
         else:

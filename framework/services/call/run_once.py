@@ -9,26 +9,27 @@ The hot loops of `crew/tasks.py` and `crew/threads.py` write the call out and le
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from framework.core.results import failure_of
 from framework.hooks.failures import is_raised
-from framework.model.message import Message
 from framework.net.task_tree import is_to_end
 from framework.ports import Workers
-from framework.services.crew.run import RUNNING
+from framework.services.crew.on_thread import on_thread
+from framework.services.crew.run import is_given_up
 
+T = TypeVar("T")
 ENDS = (SystemExit, KeyboardInterrupt)
 """What a handler is not kept from raising: the program's end."""
 
 
-async def run_once(call: Callable[[Message], Any], message: Message, *, is_async: bool, workers: Workers) -> object:
+def run_once(call: Callable[[T], Any], given: T, *, is_async: bool, workers: Workers) -> Coroutine[Any, Any, object]:
     """What the handler returned, or the exception that it raised, where it runs: awaited, or in a thread."""
     if is_async:
-        return await awaited(call, message)
-    return await awaited(workers.run, partial(at_once, call, message))
+        return awaited(call, given)
+    return awaited(on_thread, workers, partial(at_once, call, given))
 
 
 async def awaited(call: Callable[..., Any], *arguments: object) -> object:
@@ -66,8 +67,7 @@ def failure_awaited(error: BaseException) -> Exception:
     if not isinstance(error, asyncio.CancelledError):
         return failure_at_once(error)
     current = asyncio.current_task()
-    slot = RUNNING.get()
-    if current is None or is_to_end(current) or (slot is not None and slot.verdicts is not None):
+    if current is None or is_to_end(current) or is_given_up():
         raise error
     _forget_cancellations(current)
     return _cancelled(error)
@@ -80,8 +80,7 @@ async def heeded(task: asyncio.Task[Any]) -> None:
     """
     if is_to_end(task):
         raise asyncio.CancelledError
-    slot = RUNNING.get()
-    if slot is not None and slot.verdicts is not None:
+    if is_given_up():
         return  # its worker leaves anyway
     try:
         await asyncio.sleep(0)

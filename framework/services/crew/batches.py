@@ -8,9 +8,8 @@ where all is well, a span ends at once.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from framework import marks
@@ -21,7 +20,7 @@ from framework.model.message import Message
 from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
 from framework.services.call.batch_calls import Batching, Results, results_of
-from framework.services.crew.run import RUNNING, run_in
+from framework.services.crew.run import RUNNING
 
 
 class BatchCrew:
@@ -84,7 +83,7 @@ class BatchCrew:
         return max(min(self._size, 2 * self._size - len(self.fenced)), 0)
 
     def fence(self, slot: Slot) -> None:
-        """Give up a batch: its task ends, and its thread, where it has one, is left to itself."""
+        """Give up a batch: its task ends when its handler does."""
         task = self._tasks[slot]
         self._leave(slot)
         self.fenced[slot] = None
@@ -155,10 +154,10 @@ class BatchCrew:
         self._tasks[slot] = slot.worker = asyncio.current_task()
         for chunk, begin, until in batch:
             self._running[chunk.window] = self._running.get(chunk.window, 0) + until - begin
-        results, has_ended = None, False
+        results, has_ended, how = None, False, self._batching
         try:
             RUNNING.set(slot)
-            results = await results_of(self._batching, _messages(batch), lambda call: self._on_a_thread(slot, call))
+            results = await results_of(how.call, _messages(batch), is_async=how.is_async, workers=self._workers)
             has_ended = True
         except asyncio.CancelledError:
             if slot.verdicts is None:
@@ -168,7 +167,7 @@ class BatchCrew:
                 self._leave(slot)
         if slot.verdicts is None:
             self._bring_home(slot, results)
-        elif self._batching.is_async:  # a thread says itself when it has ended
+        else:
             self._ended_late(slot, has_result=has_ended)
 
     def _leave(self, slot: Slot) -> None:
@@ -210,26 +209,6 @@ class BatchCrew:
             for chunk, count in Counter(chunk for chunk, _ in slot.running).items():
                 chunk.run.late(chunk, count)
         self._look()
-
-    def _on_a_thread(self, slot: Slot, call: Callable[[], Results]) -> Awaitable[Results]:
-        home: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
-
-        def job() -> Results:
-            slot.worker = threading.get_ident()
-            return run_in(slot, call)
-
-        def done(results: Results, error: BaseException | None) -> None:
-            if slot.verdicts is not None:
-                self._ended_late(slot, has_result=True)
-            elif home.done():
-                return
-            elif error is not None:
-                home.set_exception(error)
-            else:
-                home.set_result(results)
-
-        self._workers.submit(job, done)
-        return home
 
     def __repr__(self) -> str:
         return f"<BatchCrew {self._name}: {self._working} of {self._size} run, {len(self._ready)} chunks ready>"

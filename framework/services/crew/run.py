@@ -91,6 +91,12 @@ to None first.
 """
 
 
+def is_given_up() -> bool:
+    """Whether the time of the worker that runs this is over: what it comes to changes nothing."""
+    slot = RUNNING.get()
+    return slot is not None and slot.verdicts is not None
+
+
 def run_in(slot: Slot, call: Callable[[], T]) -> T:
     """Call on a thread, which goes on to other work afterwards."""
     token = RUNNING.set(slot)

@@ -33,7 +33,8 @@ class Crew:
 
     def __init__(self, size: int, clock: Clock, hire: Callable[[Iterable[Slot]], None] = _nobody) -> None:
         """`hire` starts `work` for slots that come to be while the crew is at it."""
-        self._slots = {Slot(): None for _ in range(size)}
+        self._slots: dict[Slot, asyncio.Task[None] | None] = {Slot(): None for _ in range(size)}
+        """With their workers. While one waits for a thread, that is named in the slot."""
         self.fenced: dict[Slot, None] = {}
         """Those whose handler was given up and has not ended yet."""
         self._is_crowded = False
@@ -78,9 +79,11 @@ class Crew:
     def fence(self, slot: Slot) -> None:
         """Give up the slot's handler: it is cancelled, and whether or not it heeds that, another worker takes over."""
         slot.until = 0
+        worker = self._slots[slot]
+        assert worker is not None, "somebody works in it"
         self._forget(slot)
         self.fenced[slot] = None
-        slot.worker.cancel()
+        worker.cancel()
         self._refill_soon()
 
     def _refill_soon(self) -> None:
@@ -121,7 +124,7 @@ class Crew:
         """One worker, until it is one too many. This loop is every message's way: see tests/house for its budget."""
         self._loop = asyncio.get_running_loop()
         ready, monotonic, call_soon = self._ready, self._clock.monotonic, self._loop.call_soon
-        slot.worker = asyncio.current_task()
+        slot.worker = self._slots[slot] = asyncio.current_task()
         RUNNING.set(slot)
         while (chunk := await self._next_chunk(slot)) is not None:
             run = chunk.run

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
-from threading import get_ident
 
 from framework.core.expiry import LineSlot
 from framework.core.line import Place
@@ -19,7 +17,8 @@ from framework.model.message import Message
 from framework.ports import Clock, Workers
 from framework.services.call.batch_calls import Batching, Results, results_of
 from framework.services.call.run_once import at_once, failure_awaited, heeded
-from framework.services.crew.run import RUNNING, run_in
+from framework.services.crew.on_thread import on_thread
+from framework.services.crew.run import RUNNING
 from framework.services.orderly.desk import Lane
 
 RUN_SECONDS = 0.02  # how long a worker or a thread goes on before it comes home, so that offsets move
@@ -40,7 +39,8 @@ class OrderCalls:
             ended, result = await self._awaited(lane, portion, message)
         else:
             slot = _slot_of(lane, portion.window)
-            ended, result = await self._workers.run(partial(run_in, slot, self._threaded(lane, portion, message, slot)))
+            RUNNING.set(slot)
+            ended, result = await on_thread(self._workers, self._threaded(lane, portion, message, slot))
         portion.chunk.spent += self._clock.monotonic() - entered
         return ended, result
 
@@ -84,13 +84,14 @@ class OrderCalls:
         RUNNING.set(slot)
         window, lease, clock = slot.window, lane.desk.lease, self._clock
 
-        def started(call: Callable[[], Results]) -> Results:
+        def in_time(messages: Sequence[Message]) -> Results:
             """In a thread, which may begin late: when the queue has been moved, or its lease is over."""
-            slot.worker = get_ident()
             is_over = window.is_closed or not lease.holds(int(clock.monotonic() * 1000))
-            return [] if is_over else run_in(slot, call)
+            return [] if is_over else batching.call(messages)
 
-        results = await results_of(batching, messages, lambda call: self._workers.run(partial(started, call)))
+        is_async = batching.is_async
+        call = batching.call if is_async else in_time
+        results = await results_of(call, messages, is_async=is_async, workers=self._workers)
         slot.batch = 0
         places[0][0].chunk.spent += self._clock.monotonic() - entered
         return results
@@ -104,7 +105,6 @@ class OrderCalls:
         def serve() -> tuple[int, object]:
             until = clock.monotonic() + RUN_SECONDS
             index, current = first, message
-            slot.worker = get_ident()
             while True:
                 started = lane.started = clock.monotonic()
                 window = portion.window

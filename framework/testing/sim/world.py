@@ -12,6 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from framework.hooks.failures import plugin_failure
+from framework.net.wakeup import bring_home
 from framework.ports import World
 from framework.testing.sim.disk import SimDisk
 from framework.testing.sim.network import SimNetwork
@@ -62,20 +63,7 @@ class SimWorkers:
 
     def run(self, job: Callable[[], T]) -> Awaitable[T]:
         future: asyncio.Future[T] = self._loop.create_future()
-
-        def done(result: T | None, error: BaseException | None) -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(result)  # type: ignore[arg-type]  # T may itself be None
-            elif isinstance(error, StopIteration | GeneratorExit):
-                # Before Python 3.12 no future takes the one, and nobody would be told; the other closes who awaits it.
-                failure = RuntimeError(f"{type(error).__name__}: {error}")
-                future.set_exception(failure.with_traceback(error.__traceback__))
-            else:
-                future.set_exception(error)
-
-        self.submit(job, done)
+        self.submit(job, partial(bring_home, future))
         return future
 
     def call_soon(self, callback: Callable[[], None]) -> None:

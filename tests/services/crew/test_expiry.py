@@ -22,7 +22,7 @@ from framework.net.task_tree import TaskTree
 from framework.services.crew.expiry import Expiry
 from framework.services.crew.tasks import Crew
 from framework.services.crew.threads import ThreadCrew
-from tests.services.parts import Books, Line, LoopClock, play, play_logged, told
+from tests.services.parts import Books, Line, LoopClock, play, play_logged, start, told
 from tests.simulation.left_out import left_out
 
 RESULT, START = "the result of an expired handler changes nothing", "a limit counts from the start of the handler"
@@ -97,7 +97,8 @@ async def calls_to_give_one_up(size: int, crew_of: Callable[[int], Crew | Thread
 
     crew = crew_of(size)
     slot = crew.slots[size // 2]
-    slot.worker = asyncio.get_running_loop().create_future()
+    if isinstance(crew, Crew):
+        crew._slots[slot] = start(asyncio.sleep(0))
     before = sys.getprofile()
     sys.setprofile(note)
     try:

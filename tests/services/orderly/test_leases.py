@@ -38,9 +38,8 @@ def test_nothing_starts_when_the_lease_has_run_out() -> None:
 class LateWorkers(InlineWorkers):
     """Threads that begin two seconds after they were asked for."""
 
-    async def run(self, job: Callable[[], Any]) -> Any:
-        await asyncio.sleep(2)
-        return await super().run(job)
+    def submit(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        asyncio.get_running_loop().call_later(2, super().submit, job, done)
 
 
 @pytest.mark.parametrize("batch", [0, 10])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import pytest
@@ -64,12 +64,19 @@ class InlineWorkers:
         self.ran = 0
 
     def submit(self, job: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:
-        raise AssertionError("awaited, not submitted")
-
-    async def run(self, job: Callable[[], T]) -> T:
         self.ran += 1
-        await asyncio.sleep(0)
-        return job()
+        asyncio.get_running_loop().call_soon(self._run, job, done)
+
+    def _run(self, job: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:
+        try:
+            result = job()
+        except BaseException as error:  # noqa: BLE001 - as threads do
+            done(None, error)
+        else:
+            done(result, None)
+
+    def run(self, job: Callable[[], T]) -> Awaitable[T]:
+        raise AssertionError("what runs handlers submits them")
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         raise AssertionError("jobs end here by themselves")
