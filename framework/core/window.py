@@ -8,7 +8,7 @@ an offset admitted once is not admitted again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from framework import marks
 from framework.core.budget import Budget
@@ -22,8 +22,8 @@ class Window:
     """The deque of an owned queue's chunks. `admit` puts in, `settle` takes out what has ended from the front."""
 
     __slots__ = (
-        "_budget", "_chunks", "_confirmed", "_marks", "_passed", "bytes", "committable", "drains_to", "end", "epoch",
-        "gathered", "is_closed", "is_draining", "is_kept", "messages", "run",
+        "_budget", "_chunks", "_confirmed", "_marks", "_passed", "again", "bytes", "committable", "drains_to", "end",
+        "epoch", "gathered", "is_closed", "is_draining", "is_kept", "messages", "run",
     )  # fmt: skip
 
     def __init__(self, begin: int, budget: Budget, run: Run | None = None) -> None:
@@ -39,6 +39,8 @@ class Window:
         self._marks: deque[tuple[int, int]] = deque()
         """Committable offsets that nobody has confirmed yet, rising, each with the messages that ended below it."""
         self.run = run
+        self.again: dict[Chunk, Callable[[], None]] = {}
+        """Messages that are started once more, each a chunk of its own; who is told when the queue is taken away."""
         self.messages = 0
         """Messages held: pulled, and not yet dropped with their finished chunk."""
         self.bytes = 0
@@ -157,6 +159,9 @@ class Window:
         for chunk in self._chunks:
             # Messages that nobody started are given back: their indexes stay below `count` and never end.
             chunk.next = max(chunk.next, chunk.count)
+        for chunk, told in self.again.items():
+            chunk.next = chunk.count
+            told()
 
     def take_back(self) -> list[Chunk]:
         """Take what nobody has started out of the workers' hands: chunks of their own, which are offered to nobody."""

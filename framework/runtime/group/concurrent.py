@@ -26,8 +26,8 @@ from framework.services.crew.expiry import Expiry, WatchedCrew
 from framework.services.crew.run import AtWork, at_work
 from framework.services.crew.tasks import Crew
 from framework.services.crew.threads import ThreadCrew
+from framework.services.outcome.again import RetryInPlace
 from framework.services.outcome.outcomes import Decide, Outcomes
-from framework.services.outcome.retry_in_place import RetryInPlace
 from framework.services.outcome.settle import SendsBack, Settler
 from framework.services.outcome.trials import HeldChunks, Trials
 from framework.services.outcome.unopened import Unopened
@@ -64,15 +64,14 @@ class Concurrent:
         if plan.settings.delivery != "pull":
             copies = PopCopies(copies, lambda: [each.popped for each in parts.owned.values() if each.popped])
         self._settler = Settler(plan.name, plan.max_retries, copies, tree, world.chance)
-        self._retries = RetryInPlace(plan.settings.concurrency, tree, world.clock, world.workers)
+        self._retries = RetryInPlace(tree)
         self.trials = Trials(
             plan.name, plan.settings.breaker, HeldChunks(self._take_back), parts.owned, parts.taken_at_once,
             clock=world.clock, chance=world.chance, tree=tree,
         )  # fmt: skip
         self.not_success = Outcomes(
             plan.name, plan.max_retries, decide, counts=parts.counts, settler=self._settler, retries=self._retries,
-            unopened=Unopened(plan.name, tree, world.clock, world.workers), reports=parts.reports, clock=world.clock,
-            is_async=lambda topic: parts.handlings[topic].is_async, ended=self.trials.ended,
+            unopened=Unopened(plan.name, tree), reports=parts.reports, clock=world.clock, ended=self.trials.ended,
         ).not_success  # fmt: skip
 
     def start(self) -> None:
@@ -132,8 +131,7 @@ class Concurrent:
 
     def busy(self, pull: PullLoop, until: float = 0.0) -> int:
         """Handlers of the queue that run, and copies of its messages that are not durable yet."""
-        window = pull.flow.window
-        return pull.running + self._settler.pending_for(window) + self._retries.pending_for(window)
+        return pull.running + self._settler.pending_for(pull.flow.window)
 
     async def release(self, queue: MessageQueue) -> None:
         """Nobody waits for a lock."""

@@ -84,7 +84,7 @@ class ThreadCrew:
         """
         for share in self._out:
             chunk = share.chunk
-            if chunk.window is window:
+            if chunk.window is window and chunk not in window.again:
                 count, first = share.count, share.count
                 ours = list(itertools.takewhile(count.__gt__, share.draw))
                 while ours and ours[-1] == first - 1:

@@ -22,7 +22,7 @@ from framework.model.message import Message
 from framework.model.outcome import Outcome
 from framework.ports import Clock
 from framework.services.crew.run import MessageCounts
-from framework.services.outcome.retry_in_place import RetryInPlace
+from framework.services.outcome.again import RetryInPlace
 from framework.services.outcome.settle import Parked, Settler
 from framework.services.outcome.unopened import CAUSES, Unopened
 from framework.services.queue.pull import PullLoop
@@ -62,11 +62,10 @@ class Outcomes:
         unopened: Unopened,
         reports: ReportsOutcomes,
         clock: Clock,
-        is_async: Callable[[str], bool],
         ended: Ended,
     ) -> None:
-        """`is_async`: whether a topic's handler is awaited. `ended` hears of each, before anything follows from it."""
-        self._group, self._max_retries, self._decide, self._is_async = group, max_retries, decide, is_async
+        """`ended` hears of each, before anything follows from it."""
+        self._group, self._max_retries, self._decide = group, max_retries, decide
         self._counts, self._settler, self._retries, self._unopened = counts, settler, retries, unopened
         self._reports, self._clock, self._ended = reports, clock, ended
         self._has_warned = False
@@ -82,7 +81,7 @@ class Outcomes:
         result = pull.judged(message, result)
         if isinstance(result, CAUSES):
             self._ended(pull, chunk, message, None)
-            self._unopened.put(pull, chunk, index, result, is_async=self._is_async(pull.queue.topic))
+            self._unopened.put(pull, chunk, index, result)
             return
         elapsed_ms = (self._clock.monotonic() - started) * 1000
         end = result_of(result)
@@ -97,8 +96,7 @@ class Outcomes:
             pull.rates.failed(now_ms)
             self._counts.add("retry")
             self._reports.ended("retry", group, message, outcome, elapsed_ms, error=end.error_type)
-            is_async = self._is_async(pull.queue.topic)
-            self._retries.put(pull, chunk, index, pause_ms=decision.pause_ms, is_async=is_async)
+            self._retries.put(pull, chunk, index, pause_ms=decision.pause_ms)
             return
         if isinstance(decision, Settle):
             pull.rates.handled(now_ms, 1, 0.0)

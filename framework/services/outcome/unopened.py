@@ -15,9 +15,8 @@ from framework.core.backoff import Backoff
 from framework.core.chunk import Chunk
 from framework.core.results import HOLDS
 from framework.net.task_tree import TaskTree
-from framework.ports import Clock, Workers
-from framework.services.call.run_once import failure_awaited, run_once
 from framework.services.crew.run import RUNNING
+from framework.services.outcome.again import started_again
 from framework.services.queue.pull import PullLoop
 
 log = structlog.get_logger()
@@ -30,22 +29,21 @@ FIRST_MS, MAX_MS = 1_000, 30_000
 @dataclass(slots=True)
 class _HeldQueue:
     pull: PullLoop
-    is_async: bool
     messages: list[tuple[Chunk, int]] = field(default_factory=list)
 
 
 class Unopened:
     """The held messages of one group: one task a queue that has any, none otherwise."""
 
-    def __init__(self, group: str, tree: TaskTree, clock: Clock, workers: Workers) -> None:
-        self._group, self._tree, self._clock, self._workers = group, tree, clock, workers
+    def __init__(self, group: str, tree: TaskTree) -> None:
+        self._group, self._tree = group, tree
         self._queues: dict[PullLoop, _HeldQueue] = {}
 
-    def put(self, pull: PullLoop, chunk: Chunk, index: int, cause: BaseException, *, is_async: bool) -> None:
+    def put(self, pull: PullLoop, chunk: Chunk, index: int, cause: BaseException) -> None:
         """Stop the queue at this message and try it again later."""
         held = self._queues.get(pull)
         if held is None:
-            held = self._queues[pull] = _HeldQueue(pull, is_async)
+            held = self._queues[pull] = _HeldQueue(pull)
             reason = str(cause) or type(cause).__name__  # a MemoryError says nothing
             pull.hold(reason)
             log.error("queue held", group=self._group, queue=str(pull.queue), reason=reason,
@@ -58,24 +56,10 @@ class Unopened:
         backoff = Backoff(FIRST_MS, MAX_MS)
         pull = held.pull
         while held.messages:
-            try:
-                await asyncio.sleep(backoff.failed(0.5) / 1000)
-            except asyncio.CancelledError as error:
-                failure_awaited(error)  # a late one of a handler's own: the queue would be held for ever
+            await asyncio.sleep(backoff.failed(0.5) / 1000)
             waiting, held.messages = held.messages, []
             for chunk, index in waiting:
-                if chunk.window.is_draining:
-                    continue  # the next owner will have to hold it
-                started = self._clock.monotonic()
-                message = chunk.messages[index]
-                result = await run_once(pull.call, message, is_async=held.is_async, workers=self._workers)
-                if isinstance(result, CAUSES):
-                    held.messages.append((chunk, index))
-                elif result is None:
-                    chunk.finish(index)
-                    pull.left(chunk, 1)
-                else:
-                    pull.not_success(chunk, index, result, started)
+                await started_again(pull, chunk, index)  # comes back by `put` where the cause is still there
         del self._queues[pull]
         pull.flow.hold_reason = None
         pull.bell.ring()

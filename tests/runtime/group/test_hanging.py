@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from framework import App, Message, consumer, publishes
+from framework import App, Message, RetryLater, consumer, publishes
+from framework.errors import BodyUnavailable
 from tests.patience import PATIENCE_S, until
 from tests.runtime.group.test_expiry import settings_of
 from tests.runtime.test_app import box, run, running, send
@@ -79,22 +80,51 @@ def batches(it: Hanging) -> list[Any]:
     return [bill]
 
 
+def broadcasting(it: Hanging) -> list[Any]:
+    """What has failed is tried again where it is."""
+
+    @consumer("orders", "billing", broadcasting=True)
+    def bill(message: Message) -> RetryLater | None:
+        if message.attempt == 1:
+            return RetryLater("10ms")
+        it.hang()
+        return None
+
+    return [bill]
+
+
+def held(it: Hanging) -> list[Any]:
+    """A message that cannot be opened is tried again, and can be opened then."""
+    seen: set[str] = set()
+
+    @consumer("orders", "billing")
+    def bill(message: Message) -> None:
+        if message.message_id not in seen:
+            seen.add(message.message_id)
+            raise BodyUnavailable("codec zstd is missing: install zstandard")
+        it.hang()
+
+    return [bill]
+
+
 def hanging(app: App) -> int:
     """Places that are empty, as the snapshot has it."""
     return sum(group.hanging for group in app.snapshot().groups)
 
 
-WAYS: list[Way] = [on_threads, publishing, once, several_topics, batches]
+WAYS: list[Way] = [on_threads, publishing, once, several_topics, batches, broadcasting, held]
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_as_many_hang_at_once_as_promised(way: Way) -> None:
+def test_as_many_hang_at_once_as_promised(way: Way, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))  # where a broadcasting group keeps its offsets
+
     async def scenario() -> None:
         it = Hanging()
         async with box() as broker:
             await send(broker, "stock", "one")
             await send(broker, "orders", *map(str, range(COUNT)))
-            settings: dict[str, Any] = {"timeout": "100ms", "expiry": "drop", "concurrency": 2, "breaker": 0}
+            settings: dict[str, Any] = {"timeout": "100ms", "expiry": "drop", "concurrency": 2, "max_retries": 16}
             async with running(broker, *way(it), **settings) as app:
                 try:
                     await until(lambda: hanging(app) == 2, "two places are empty")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pytest
@@ -13,37 +13,38 @@ from framework.core.chunk import Chunk
 from framework.core.flow_control import FlowLimits
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import Pull, QueueFlow, Wait
-from framework.core.window import Window
 from framework.errors import BodyUnavailable, RecordDamaged
 from framework.model.message import Message
 from framework.model.outcome import RetryLater
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.services.crew.run import MessageCounts
+from framework.services.crew.tasks import Crew
+from framework.services.crew.threads import ThreadCrew
+from framework.services.outcome.again import started_again
 from framework.services.outcome.unopened import CAUSES, Unopened
 from framework.services.queue.position import StartingPoint
 from framework.services.queue.pull import PullLoop
-from tests.services.parts import PLENTY, QUEUE, LoopClock, Plan, messages_from, play, play_logged, told
+from tests.services.crew.test_threads import InlineWorkers
+from tests.services.parts import PLENTY, QUEUE, LoopClock, Plan, messages_from, play, play_logged, start, told
 
 T = TypeVar("T")
 REMEDY = "codec zstd is missing: install zstandard"
 
 
 class Nothing:
-    """What a pull loop needs and this test does not: pulls, and a crew."""
+    """What a pull loop needs and this test does not."""
 
     async def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> Any:
         raise AssertionError("nobody pulls here")
 
-    def offer(self, chunk: Chunk) -> None:
-        raise AssertionError("nobody pulls here")
-
-    def runs(self, window: Window) -> int:
-        return 0
-
 
 class Group:
+    """Its crew has two places."""
+
     def __init__(self) -> None:
+        self.tree = TaskTree()
+        self.held = Unopened("billing", self.tree)
         self.counts, self.offsets = MessageCounts(), OffsetTable()
         self.clock, self.plan = LoopClock(), Plan()
         self.ended = 0
@@ -53,33 +54,13 @@ class Group:
         self.ended += ended
 
     def not_success(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
-        self.uncommon_ends.append((index, repr(result)))
+        if isinstance(result, CAUSES):
+            self.held.put(queue, chunk, index, result)
+        else:
+            self.uncommon_ends.append((index, repr(result)))
 
     def not_a_member(self, queue: MessageQueue) -> None:
         raise AssertionError("nobody pulls here")
-
-
-class InlineWorkers:
-    def __init__(self) -> None:
-        self.ran = 0
-
-    def submit(self, job: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:
-        self.ran += 1
-        asyncio.get_running_loop().call_soon(self._run, job, done)
-
-    def _run(self, job: Callable[[], T], done: Callable[[T | None, BaseException | None], None]) -> None:
-        try:
-            result = job()
-        except BaseException as error:  # noqa: BLE001 - as threads do
-            done(None, error)
-        else:
-            done(result, None)
-
-    def run(self, job: Callable[[], T]) -> Awaitable[T]:
-        raise AssertionError("what runs handlers submits them")
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        raise AssertionError("jobs end here by themselves")
 
 
 class Handler:
@@ -109,14 +90,15 @@ class Fixture:
     """A queue that flows, with a chunk of three under way."""
 
     def __init__(self, call: Callable[[Message], object], *, is_async: bool = True) -> None:
-        self.is_async = is_async
         self.group = Group()
-        self.tree = TaskTree()
-        self.workers = InlineWorkers()
-        self.held = Unopened("billing", self.tree, LoopClock(), self.workers)
+        self.tree, self.held, self.workers = self.group.tree, self.group.held, InlineWorkers()
+        self.crew = crew = Crew(2, LoopClock()) if is_async else ThreadCrew(2, LoopClock(), self.workers)
+        if isinstance(crew, Crew):
+            for slot in crew.slots:
+                start(crew.work(slot))
         flow = QueueFlow(QUEUE, Budget(PLENTY), FlowLimits())
         self.pull = PullLoop(
-            flow, pulls=Nothing(), crew=Nothing(), call=call, find_start=no_start, group=self.group,
+            flow, pulls=Nothing(), crew=crew, call=call, find_start=no_start, group=self.group,
         )  # fmt: skip
         flow.run = self.pull
         flow.positioned(0)
@@ -126,7 +108,7 @@ class Fixture:
         self.chunk.next = 3
 
     def put(self, index: int, cause: Exception) -> None:
-        self.held.put(self.pull, self.chunk, index, cause, is_async=self.is_async)
+        self.held.put(self.pull, self.chunk, index, cause)
 
 
 @pytest.mark.parametrize("cause", [BodyUnavailable(REMEDY), RecordDamaged(REMEDY), MemoryError()], ids=repr)
@@ -167,7 +149,7 @@ def test_once_the_cause_is_gone_the_message_is_handled_and_the_queue_goes_on(*, 
         it.put(1, BodyUnavailable(REMEDY))
         await asyncio.sleep(30)
         assert [0.75, 2.25] == handler.tried_at
-        assert (0 if is_async else 2) == it.workers.ran, "a plain handler takes a thread here too"
+        assert is_async == (not it.workers.submitted), "a plain handler takes a thread here too"
         assert (1, 0, 0) == (it.group.ended, len(it.held), len(it.tree))
         assert isinstance(it.pull.flow.next_step(0), Pull)
         assert await it.pull.bell.wait(0), "the pull loop is told"
@@ -224,15 +206,50 @@ def test_a_queue_taken_away_meanwhile_is_let_go() -> None:
     play(story)
 
 
-def test_an_awaited_try_may_be_cancelled() -> None:
-    async def forever(_: Message) -> None:
-        await asyncio.sleep(1_000)
+def test_what_is_tried_again_waits_for_a_place_and_ends_with_its_queue() -> None:
+    """It takes one of the crew's, and where none is left it has not begun: another member may be given it."""
 
     async def story() -> None:
-        it = Fixture(forever)
-        it.put(1, BodyUnavailable(REMEDY))
-        await asyncio.sleep(5)
-        await it.tree.close()
-        assert 0 == it.group.ended
+        opened, tried = asyncio.Event(), list[int]()
+
+        async def call(message: Message) -> None:
+            tried.append(message.queue_offset)
+            await opened.wait()
+
+        it = Fixture(call)
+        for index in range(3):
+            it.tree.start(started_again(it.pull, it.chunk, index), name="again")
+        await asyncio.sleep(1)
+        assert (2, 2, 3) == (len(tried), it.pull.running, len(it.pull.flow.window.again))
+        it.pull.flow.revoke()
+        await asyncio.sleep(1)
+        assert (2, 0) == (it.pull.running, len(it.pull.flow.window.again)), "whoever leaves the queue waits for two"
+        opened.set()
+        await asyncio.sleep(1)
+        await started_again(it.pull, it.chunk, 2)
+        assert (2, 2, 0) == (len(tried), it.group.ended, it.pull.running), "nothing begins in a queue that is left"
+
+    play(story)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_what_is_tried_again_is_not_taken_back_with_what_nobody_has_started(*, is_async: bool) -> None:
+    """A breaker that opens meanwhile has the crew give back what waits in its window: this waits in none."""
+
+    async def story() -> None:
+        tried = list[int]()
+
+        async def call(message: Message) -> None:
+            tried.append(message.queue_offset)
+
+        def plain(message: Message) -> None:
+            tried.append(message.queue_offset)
+
+        it = Fixture(call if is_async else plain, is_async=is_async)
+        again = it.tree.start(started_again(it.pull, it.chunk, 1), name="again")
+        await asyncio.sleep(0)
+        assert [] == it.crew.take_back(it.pull.flow.window)
+        await asyncio.sleep(1)
+        assert ([1], True) == (tried, again.done())
 
     play(story)

@@ -15,7 +15,7 @@ NAME = "nothing piles up"
 OWED = frozenset(
     {
         "BatchCrew._ready", "BatchCrew._running", "BatchCrew.fenced", "Crew._ready", "Crew.fenced", "Orderly._ready",
-        "ThreadCrew._out", "ThreadCrew._ready", "ThreadCrew.fenced", "Expiry._decided", "RetryInPlace._running",
+        "ThreadCrew._out", "ThreadCrew._ready", "ThreadCrew.fenced", "Expiry._decided", "Window.again",
         "Line._portions", "Line._tries", "Line._uncommitted", "Line.after_copies", "Line.copies", "Window._chunks",
         "Settler._of_next_owner",
         "Settler._of_window", "Settler._parked", "Settler._stuck", "Settler._waiting", "ConsumerGroup._resets",
