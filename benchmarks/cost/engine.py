@@ -252,8 +252,9 @@ class Engine:
     ) -> PullLoop:
         flow = QueueFlow(queue, Budget(PLENTY), FlowLimits(), needs_lease=needs_lease)
         pull = PullLoop(
-            flow, pulls=Pulls(queue, self._pull), crew=crew, call=call, find_start=_at_the_beginning, group=self.side
-        )
+            flow, pulls=Pulls(queue, self._pull), crew=crew, call=call, not_success=self.side.not_success,
+            find_start=_at_the_beginning, group=self.side,
+        )  # fmt: skip
         flow.run = pull
         self.tree.start(pull.run(), name="pull")
         return pull

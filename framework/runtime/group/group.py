@@ -99,7 +99,6 @@ class ConsumerGroup:
             plan, member, world, cluster, tree, self._reports, self.counts, self.offsets, self.owned, self.handlings
         )
         self.kind: GroupKind = kind_of(parts, self, self.start_anew)
-        self.not_success = self.kind.crew.not_success
         self._commits = CommitLoop(
             plan.name, self.kind.offsets, self.offsets, self.owned.values,
             others_commit=plan.broadcasting is None, listeners=plan.listeners, stored=self.kind.stored,
@@ -240,6 +239,7 @@ class ConsumerGroup:
             pulls=self.kind.pulls(pulls),
             crew=crew.of(handling),
             call=handling.call,
+            not_success=crew.not_success,
             find_start=lambda: self._find_start(flow),
             group=self,
             rates=self.rates.setdefault(queue.topic, self._rates()),

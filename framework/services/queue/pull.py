@@ -88,8 +88,11 @@ class GroupSide(Protocol):
     @property
     def plan(self) -> PlanSide: ...
     def left(self, queue: PullLoop, ended: int, *, is_late: bool = False) -> None: ...
-    def not_success(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None: ...
     def not_a_member(self, queue: MessageQueue) -> None: ...
+
+
+NotSuccess = Callable[["PullLoop", Chunk, int, object, float], None]
+"""Decides about a message that did not plainly succeed: its queue, chunk, index, result, and when it had begun."""
 
 
 class HoldsBack(Protocol):
@@ -108,6 +111,7 @@ class PullLoop:
         pulls: QueuePulls,
         crew: TakesChunks,
         call: Callable[[Message], Any],
+        not_success: NotSuccess,
         find_start: Callable[[], Awaitable[StartingPoint]],
         group: GroupSide,
         rates: Rates | None = None,
@@ -129,6 +133,7 @@ class PullLoop:
         self.queue = flow.queue
         self.call = call
         self.crew = crew
+        self.not_success = partial(not_success, self)
         self.judged = group.plan.judged
         """What a result that is not plain success comes to, before it is decided: a body that could not be read."""
         self.bell = Wakeup()
@@ -365,9 +370,6 @@ class PullLoop:
         size = chunk.size if is_over else 0
         if ended or size or chunk.spent:
             after_chunk(ChunkSummary(self.group_name, self.queue, ended, chunk.spent * 1000, size))
-
-    def not_success(self, chunk: Chunk, index: int, result: object, started: float) -> None:
-        self._group.not_success(self, chunk, index, result, started)
 
     def late(self, chunk: Chunk, count: int) -> None:
         self._group.left(self, count, is_late=True)

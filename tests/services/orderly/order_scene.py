@@ -112,7 +112,8 @@ class Scene:
 
         flow = QueueFlow(queue, Budget(PLENTY), self.flow_limits, needs_lease=True)
         pull = PullLoop(
-            flow, pulls=Nothing(), crew=self.orderly, call=self.call, find_start=find_start, group=self,
+            flow, pulls=Nothing(), crew=self.orderly, call=self.call, not_success=self.not_success,
+            find_start=find_start, group=self,
         )  # fmt: skip
         flow.run = pull
         self.pulls[queue] = pull

@@ -98,7 +98,8 @@ class Fixture:
                 start(crew.work(slot))
         flow = QueueFlow(QUEUE, Budget(PLENTY), FlowLimits())
         self.pull = PullLoop(
-            flow, pulls=Nothing(), crew=crew, call=call, find_start=no_start, group=self.group,
+            flow, pulls=Nothing(), crew=crew, call=call, not_success=self.group.not_success, find_start=no_start,
+            group=self.group,
         )  # fmt: skip
         flow.run = self.pull
         flow.positioned(0)

@@ -96,8 +96,8 @@ class Fixture:
         self._starts = list(starts) or [StartingPoint(100, "stored 100", 100)]
         self.flow = QueueFlow(QUEUE, self.budget, bounds or FlowLimits(), jitter=0.0)
         self.loop = PullLoop(
-            self.flow, pulls=self.script, crew=self.crew, call=handle, find_start=self._find_start,
-            group=self.group, parts=() if pacing is None else (Paced(pacing, batch),),
+            self.flow, pulls=self.script, crew=self.crew, call=handle, not_success=self.group.not_success,
+            find_start=self._find_start, group=self.group, parts=() if pacing is None else (Paced(pacing, batch),),
         )  # fmt: skip
         self.flow.run = self.loop
         self.task = start(self.loop.run())

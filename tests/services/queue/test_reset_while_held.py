@@ -45,8 +45,8 @@ class Scene:
         self.budget = self.owner.window._budget
         self.flow = QueueFlow(QUEUE, self.budget, FlowLimits(), jitter=0.0)
         self.loop = PullLoop(
-            self.flow, pulls=Pulls(broker), crew=self.crew, call=handle, find_start=self._find_start, group=self.group,
-            progress=self.owner.progress,
+            self.flow, pulls=Pulls(broker), crew=self.crew, call=handle, not_success=self.group.not_success,
+            find_start=self._find_start, group=self.group, progress=self.owner.progress,
         )  # fmt: skip
         self.flow.run = self.loop
         self.hold()
