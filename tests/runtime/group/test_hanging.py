@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from framework import App, Message, RetryLater, consumer, publishes
 from framework.errors import BodyUnavailable
@@ -121,6 +122,13 @@ def test_as_many_hang_at_once_as_promised(way: Way, tmp_path: Any, monkeypatch: 
 
     async def scenario() -> None:
         it = Hanging()
+        with capture_logs() as lines:
+            await hung(it, lines)
+        assert 6 == it.most, "nothing began while no place was left"
+        places = [place for each in lines if each["event"] == "handlers hung" for place in each["places"]]
+        assert all(".hang(group/test_hanging.py:" in place for place in places), places
+
+    async def hung(it: Hanging, lines: list[MutableMapping[str, Any]]) -> None:
         async with box() as broker:
             await send(broker, "stock", "one")
             await send(broker, "orders", *map(str, range(COUNT)))
@@ -128,6 +136,7 @@ def test_as_many_hang_at_once_as_promised(way: Way, tmp_path: Any, monkeypatch: 
             async with running(broker, *way(it), **settings) as app:
                 try:
                     await until(lambda: hanging(app) == 2, "two places are empty")
+                    await until(lambda: [each["event"] for each in lines if each["event"] == "handlers hung"])
                     assert (4, False) == (it.at_once, app.is_ready)
                     app.adopt(settings_of(app, concurrency=3))
                     await until(lambda: hanging(app) == 3, "three are")
@@ -139,6 +148,31 @@ def test_as_many_hang_at_once_as_promised(way: Way, tmp_path: Any, monkeypatch: 
                 await until(lambda: app.is_ready and not it.at_once)
                 await until(lambda: app.idle_ms() > 0)
                 assert app.counts.late >= 6
-        assert 6 == it.most, "nothing began while no place was left"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("publishes_too", [False, True])
+def test_an_orderly_group_runs_as_many_as_it_may_and_gives_none_up(*, publishes_too: bool) -> None:
+    async def scenario() -> None:
+        it = Hanging()
+
+        def bill(message: Message) -> None:
+            it.hang()
+
+        handler = consumer("orders", "billing", orderly=True)(publishes("receipts")(bill) if publishes_too else bill)
+        async with box() as broker:
+            await send(broker, "orders", *map(str, range(COUNT)))
+            async with running(broker, handler, concurrency=2) as app:
+                try:
+                    await until(lambda: it.at_once == 2)
+                    app.adopt(settings_of(app, concurrency=3))
+                    await until(lambda: it.at_once == 3)
+                    await until(lambda: app.is_ready)
+                    assert 0 == hanging(app)
+                finally:
+                    it.let_go.set()
+                await until(lambda: app.counts.handled == COUNT)
+        assert 3 == it.most
 
     run(scenario)
