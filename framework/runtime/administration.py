@@ -82,6 +82,7 @@ class GroupAdministration:
             is_async=handling.is_async,
             is_orderly=self._group.plan.orderly,
             commits_by_hand=handling.commits_by_hand,
+            judged=self._group.plan.judged,
             workers=self._world.workers,
             clock=self._world.clock,
         )

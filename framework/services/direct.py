@@ -46,6 +46,7 @@ async def consume_directly(
     is_async: bool,
     is_orderly: bool,
     commits_by_hand: bool = False,
+    judged: Callable[[Message, object], object] = lambda _, result: result,
     workers: Workers,
     clock: Clock,
 ) -> DirectResult:
@@ -56,7 +57,7 @@ async def consume_directly(
     handling = tree.start(run_once(call, message, is_async=is_async, workers=workers), name="consume directly")
     try:
         async with asyncio.timeout(PATIENCE_MS / 1000):
-            word, remark = _named(await asyncio.shield(handling))
+            word, remark = _named(judged(message, await asyncio.shield(handling)))
     except TimeoutError:
         word, remark = running.THREW, f"no result within {PATIENCE_MS} ms; the handler was given up"
     finally:

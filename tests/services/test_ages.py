@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
 
+from framework.core.results import result_of
 from framework.core.skipping import Skipping, SkipRules
 from framework.declare import consumer
 from framework.errors import Refused
@@ -18,7 +19,7 @@ from framework.model.queue import MessageQueue
 from framework.model.retrying import Retry
 from framework.model.subscription import Start
 from framework.services.ages import Ages
-from framework.services.call.deliver import DeliveryHooks, call_for
+from framework.services.call.deliver import DeliveryHooks, Rules, judging_for
 from framework.services.call.publishing import Means
 from framework.services.clocks import AlignedClock, ClockLoop
 from framework.services.queue.intake import Skips
@@ -223,10 +224,9 @@ def tried(scene: Scene, born_ms: int) -> object:
         raise ValueError("no")
 
     async def story() -> object:
-        call: Callable[[Message], Awaitable[Any]] = call_for(
-            bill.spec, DeliveryHooks(), scene.clock, means=Means(ages=scene.ages.now_ms)
-        )
-        result = await call(Message("orders", b"x", queue=HONEST, born_ms=born_ms))
-        return result.outcome
+        means = Means(ages=scene.ages.now_ms)
+        judged = judging_for(bill.spec, DeliveryHooks(), scene.clock, Rules(), means)
+        message = Message("orders", b"x", queue=HONEST, born_ms=born_ms)
+        return result_of(judged(message, ValueError("no"))).outcome
 
     return played(scene, story)[0]

@@ -27,7 +27,7 @@ from framework.runtime.engine_groups import engine_answer, is_engine_group
 from framework.runtime.group.plan import GroupPlan, Handling, Keeping
 from framework.runtime.reports import Reports
 from framework.services.call.batch_calls import batching_for, one_of
-from framework.services.call.deliver import DeliveryHooks, Rules, call_for, is_awaited
+from framework.services.call.deliver import DeliveryHooks, Rules, call_for, is_awaited, judging_for
 from framework.services.call.exits import ExitGuard
 from framework.services.call.once import Once
 from framework.services.call.publishing import Means
@@ -253,6 +253,7 @@ def _handling(
     return Handling(
         call,
         is_awaited(spec),
+        judging_for(spec, hooks, clock, rules, means),
         undecodable,
         commits_by_hand=by_hand,
         key_of=_key_of(spec),

@@ -8,8 +8,8 @@ from typing import Any
 
 from framework.core import limits
 from framework.core.flow_control import FlowLimits
+from framework.core.results import Result
 from framework.core.skipping import SkipRules
-from framework.errors import BodyUndecodable
 from framework.hooks.listeners import Listeners
 from framework.model.contracts import AllocationStrategy, ExpiryPolicy, ProgressStore
 from framework.model.message import Message
@@ -36,6 +36,8 @@ class Handling:
 
     call: Callable[[Message], Any]
     is_async: bool
+    judged: Callable[[Message, object], object]
+    """What a result that is not plain success means, as far as the call has not judged it itself."""
     undecodable: Undecodable
     commits_by_hand: bool = False
     """In order: offsets move when the handler answers `Commit`."""
@@ -150,11 +152,9 @@ class GroupPlan:
         return unwrap(self.namespace, self.name)
 
     def judged(self, message: Message, result: object) -> object:
-        """A body that a handler came upon itself, and that cannot be opened: the setting says what becomes of it."""
+        """What a result means, by what was declared about its topic's handler."""
         handling = self.handling.get(message.topic)
-        if handling is None or not isinstance(result, BodyUndecodable):
-            return result
-        return handling.undecodable.judged(message, result)
+        return result if handling is None or isinstance(result, Result) else handling.judged(message, result)
 
 
 def retry_handling(plan: GroupPlan, workers: Workers, trials: Callable[[], Trials]) -> Handling:
@@ -164,7 +164,7 @@ def retry_handling(plan: GroupPlan, workers: Workers, trials: Callable[[], Trial
     handling = plan.handling
     if len(handling) == 1:
         (only,) = handling.values()
-        return Handling(only.call, only.is_async, only.undecodable, batching=only.batching)
+        return Handling(only.call, only.is_async, only.judged, only.undecodable, batching=only.batching)
 
     async def dispatch(message: Message) -> object:
         chosen = handling.get(message.topic)
@@ -175,4 +175,5 @@ def retry_handling(plan: GroupPlan, workers: Workers, trials: Callable[[], Trial
             trials().retried_well(message.topic)
         return result
 
-    return Handling(dispatch, is_async=True, undecodable=next(iter(handling.values())).undecodable)
+    first = next(iter(handling.values()))
+    return Handling(dispatch, is_async=True, judged=first.judged, undecodable=first.undecodable)

@@ -94,8 +94,8 @@ def call_for(
             return call
         return hooked_in_place(arguments, invoke, call, judge, hooks.calls)
     begin = judge.begin if any(each.wants in {"delivery", "resource"} for each in spec.arguments) else None
-    if rules.explicit_ack or spec.retry is not None:
-        return _async_judged(invoke, begin, judge) if is_async else _sync_judged(invoke, begin, judge)
+    if rules.explicit_ack:
+        return _answering(invoke, begin, is_async=is_async)
     if arguments.takes == "message" and arguments.convert is None and not spec.gives_on:
         return spec.function
     # For an async handler, too: the caller awaits what it returns.
@@ -104,6 +104,14 @@ def call_for(
     if arguments.takes is not None and not spec.gives_on:
         return invoke
     return lambda message: invoke(message, None)
+
+
+def judging_for(
+    spec: ConsumerSpec, hooks: DeliveryHooks, clock: Clock, rules: Rules, means: Means
+) -> Callable[[Message, object], object]:
+    """What judges the call's results. Where hooks are told of them, or `once` remembers them, the call has done so."""
+    is_judged = hooks or spec.batch or spec.once_ms
+    return (lambda _, value: value) if is_judged else Judge(spec, hooks, clock, rules, means).judged
 
 
 def is_awaited(spec: ConsumerSpec) -> bool:
@@ -158,35 +166,18 @@ def _async_once(invoke: Callable[..., Any], judge: Judge, once: Once, spec: Cons
     return call
 
 
-def _async_judged(
-    invoke: Callable[..., Any], begin: Callable[[Message], Delivery] | None, judge: Judge
+def _answering(
+    invoke: Callable[..., Any], begin: Callable[[Message], Delivery] | None, *, is_async: bool
 ) -> Callable[[Message], Any]:
-    """With declared retries or `explicit_ack`, and without hooks: plain success needs no judging."""
-    is_explicit = judge.is_explicit
+    """Under `explicit_ack`, without hooks: whoever runs it takes nothing for success, and judges nothing else."""
 
     async def call(message: Message) -> object:
-        try:
-            value: object = await invoke(message, None if begin is None else begin(message))
-        except BaseException as error:  # noqa: BLE001 - border: the handler's
-            value = failure_awaited(error)
-        return None if value is None and not is_explicit else judge.judged(message, value)
+        return explicit(await invoke(message, None if begin is None else begin(message)))
 
-    return call
+    def call_at_once(message: Message) -> object:
+        return explicit(invoke(message, None if begin is None else begin(message)))
 
-
-def _sync_judged(
-    invoke: Callable[..., Any], begin: Callable[[Message], Delivery] | None, judge: Judge
-) -> Callable[[Message], Any]:
-    is_explicit = judge.is_explicit
-
-    def call(message: Message) -> object:
-        try:
-            value: object = invoke(message, None if begin is None else begin(message))
-        except BaseException as error:  # noqa: BLE001 - border: the handler's
-            value = failure_at_once(error)
-        return None if value is None and not is_explicit else judge.judged(message, value)
-
-    return call
+    return call if is_async else call_at_once
 
 
 def _async_with_hooks(invoke: Callable[..., Any], judge: Judge) -> Callable[[Message], Any]:
