@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from framework.cli.main import run
+from framework.cli.processes.last_limit import LastLimit
 from framework.errors import ConfigurationError
 from framework.runtime.build.connect import cluster_options
 from framework.settings.schema import AppSettings
@@ -33,6 +34,7 @@ def test_half_a_pair_of_keys_signs_nothing_in_silence(
     tmp_path: Path, given: str, missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HUSH", "hush-hush")
+    monkeypatch.setattr(LastLimit, "begin", lambda *_: None)  # it ends a process that goes on behind its `run`: ours
     settings = settings_of(tmp_path, given)
 
     with pytest.raises(ConfigurationError) as refused:
