@@ -50,7 +50,6 @@ from framework.services.call.publishing import Means
 from framework.services.call.resources import Resources
 from framework.services.call.trace import ConsumeTrace
 from framework.services.clocks import AlignedClock
-from framework.services.crew.on_thread import on_thread
 from framework.services.crew.run import MessageCounts
 from framework.services.inbound import Inbound
 from framework.settings.changes import Kind, changes, taken_over
@@ -166,10 +165,7 @@ class App:
         reports = Reports(self.on_event, self.world.workers, self.settings.cluster.namespace)
         self._planned = partial(
             group_plans, host=self.plugins, reports=reports, world=self.world, worker=self.worker,
-            means=Means(
-                self._resources.values, self._publish, partial(on_thread, self.world.workers), reply, now_at,
-                self._exits,
-            ),
+            means=Means(self._resources.values, self._publish, self.world.workers, reply, now_at, self._exits),
             traces=self._traces, onces=self._onces,
         )  # fmt: skip
         plans = self._planned(self.settings, self.consumers)

@@ -5,7 +5,6 @@ The handler runs once, with its hooks around it. Nothing is settled, counted, se
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,7 @@ from framework.errors import ProtocolError, shorten
 from framework.model.message import Message
 from framework.model.outcome import Ack, Commit, DeadLetter, Drop, RetryLater, Rollback, Suspend
 from framework.model.queue import MessageQueue
-from framework.net.task_tree import TaskTree
+from framework.net.task_tree import in_time
 from framework.ports import Clock, Workers
 from framework.services.call.run_once import run_once
 from framework.services.crew.run import RUNNING
@@ -53,15 +52,11 @@ async def consume_directly(
     """Run the handler once. A thread that takes too long is left running; its result is ignored."""
     RUNNING.set(None)  # whatever opened the connection that asks, it is no worker's message
     started = clock.monotonic()
-    tree = TaskTree()  # a task of its own, so that one that takes too long is known to be cancelled by us
-    handling = tree.start(run_once(call, message, is_async=is_async, workers=workers), name="consume directly")
     try:
-        async with asyncio.timeout(PATIENCE_MS / 1000):
-            word, remark = _named(judged(message, await asyncio.shield(handling)))
+        result = await in_time(PATIENCE_MS / 1000, run_once(call, message, is_async=is_async, workers=workers))
+        word, remark = _named(judged(message, result))
     except TimeoutError:
         word, remark = running.THREW, f"no result within {PATIENCE_MS} ms; the handler was given up"
-    finally:
-        await tree.close()
     spent_ms = int((clock.monotonic() - started) * 1000)
     return DirectResult(
         result=word, order=is_orderly, auto_commit=not commits_by_hand, remark=remark or None, spent_ms=spent_ms

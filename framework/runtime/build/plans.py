@@ -70,7 +70,7 @@ def group_plans(
         # One that cannot be prepared counts among its group's all the same: what is wrong with those is said, too.
         by_group.setdefault(group, []).append(spec or consumer.spec)
     parts = _Parts(
-        settings, host, reports, world, world.clock.now_ms(), worker, means or Means(),
+        settings, host, reports, world, world.clock.now_ms(), worker, means or Means(workers=world.workers),
         {} if traces is None else traces, {} if onces is None else onces,
     )  # fmt: skip
     found = [findings.tried(partial(_plan, group, specs, parts, findings)) for group, specs in sorted(by_group.items())]
@@ -251,15 +251,9 @@ def _handling(
         call = guard.call(call, is_async=is_awaited(spec))
     by_hand = spec.commit == "manual"
     return Handling(
-        call,
-        is_awaited(spec),
-        judging_for(spec, hooks, clock, rules, means),
-        undecodable,
-        commits_by_hand=by_hand,
-        key_of=_key_of(spec),
-        batching=batching,
-        once=once,
-    )
+        call, is_awaited(spec), judging_for(spec, hooks, clock, rules, means), undecodable,
+        commits_by_hand=by_hand, key_of=_key_of(spec), batching=batching, once=once,
+    )  # fmt: skip
 
 
 def _prepared(spec: ConsumerSpec, settings: AppSettings, host: PluginHost) -> ConsumerSpec:

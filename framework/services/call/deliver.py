@@ -23,15 +23,16 @@ from framework.model.delivery import BatchDelivery, Delivery
 from framework.model.message import Message
 from framework.model.outcome import Ack, Drop, Kind, Outcome, RetryLater
 from framework.model.retrying import Retry
-from framework.ports import Clock
+from framework.ports import Clock, Workers
 from framework.services.call.arguments import Arguments, invocation_of
 from framework.services.call.around import surrounded
 from framework.services.call.in_place import hooked_in_place
 from framework.services.call.once import Once
-from framework.services.call.publishing import InThread, Means, published
+from framework.services.call.publishing import Means, published
 from framework.services.call.replying import replied
 from framework.services.call.run_once import failure_at_once, failure_awaited
 from framework.services.call.undecodable import Undecodable
+from framework.services.crew.on_thread import on_thread
 from framework.services.crew.run import RUNNING, is_given_up
 
 Before = Callable[[Delivery], Drop | RetryLater | None]
@@ -76,7 +77,7 @@ def call_for(
     invoke: Callable[..., Any] = invocation_of(spec, rules.undecodable, means.values)
     is_async = is_awaited(spec)
     if is_async and not spec.is_async:
-        invoke = _in_thread(invoke, means.in_thread)
+        invoke = _in_thread(invoke, means.workers)
     if spec.gives_on:
         invoke = _giving_on(spec, invoke, means, is_explicit=rules.explicit_ack)
     if hooks.around:  # within `once`, since a repeat is not run; around publishing, so that what is sent is part of it
@@ -139,8 +140,9 @@ def _giving_on(
     return give_on
 
 
-def _in_thread(invoke: Callable[..., Any], in_thread: InThread) -> Callable[[Message, Delivery | None], Any]:
-    return lambda message, delivery: in_thread(lambda: invoke(message, delivery))
+def _in_thread(invoke: Callable[..., Any], workers: Workers | None) -> Callable[[Message, Delivery | None], Any]:
+    assert workers is not None, "a plain handler that is awaited takes a thread"
+    return lambda message, delivery: on_thread(workers, lambda: invoke(message, delivery))
 
 
 def _async_once(invoke: Callable[..., Any], judge: Judge, once: Once, spec: ConsumerSpec) -> Callable[[Message], Any]:

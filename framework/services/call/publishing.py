@@ -16,6 +16,7 @@ from framework.mistakes import WrongMoment
 from framework.model.answers import understood
 from framework.model.message import Message
 from framework.model.outcome import OUTCOMES, Ack, RetryLater
+from framework.ports import Workers
 from framework.services.call.replying import Reply
 from framework.services.call.resources import Values
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 Send = Callable[[Message], Awaitable[object]]
 Encode = Callable[[object], bytes]
 OrderKey = Callable[[Any], str]
-InThread = Callable[[Callable[[], object]], Awaitable[object]]
 
 
 async def _nowhere(message: Message) -> None:
@@ -36,10 +36,6 @@ async def _nobody(request: Message, body: bytes) -> None:
     raise WrongMoment(f"nobody to reply to {request.message_id} here")
 
 
-async def _here(job: Callable[[], object]) -> object:
-    return job()
-
-
 @dataclass(frozen=True, slots=True)
 class Means:
     """What an application's handlers work with beside their messages."""
@@ -47,7 +43,8 @@ class Means:
     values: Values = field(default_factory=dict[Any, object])
     """Its own resources, while they are open."""
     send: Send = _nowhere
-    in_thread: InThread = _here
+    workers: Workers | None = None
+    """Threads for plain handlers that publish or reply, or whose repeats are dropped."""
     reply: Reply = _nobody
     ages: Callable[[str], int | None] | None = None
     """Broker -> the time by which to age its messages, as `services.ages` says; None: the clock's."""

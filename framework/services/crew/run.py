@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from framework.core.expiry import Slot
 from framework.model.message import Message
 from framework.model.outcome import Kind
 from framework.model.queue import MessageQueue
 
-T = TypeVar("T")
 SyncCall = Callable[[Message], object]
 
 
@@ -95,12 +94,3 @@ def is_given_up() -> bool:
     """Whether the time of the worker that runs this is over: what it comes to changes nothing."""
     slot = RUNNING.get()
     return slot is not None and slot.verdicts is not None
-
-
-def run_in(slot: Slot, call: Callable[[], T]) -> T:
-    """Call on a thread, which goes on to other work afterwards."""
-    token = RUNNING.set(slot)
-    try:
-        return call()
-    finally:
-        RUNNING.reset(token)

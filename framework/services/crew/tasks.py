@@ -33,7 +33,7 @@ class Crew:
 
     def __init__(self, size: int, clock: Clock, hire: Callable[[Iterable[Slot]], None] = _nobody) -> None:
         """`hire` starts `work` for slots that come to be while the crew is at it."""
-        self._slots: dict[Slot, asyncio.Task[None] | None] = {Slot(): None for _ in range(size)}
+        self._slots: dict[Slot, Any] = {Slot(): None for _ in range(size)}
         """With their workers. While one waits for a thread, that is named in the slot."""
         self.fenced: dict[Slot, None] = {}
         """Those whose handler was given up and has not ended yet."""
@@ -80,7 +80,6 @@ class Crew:
         """Give up the slot's handler: it is cancelled, and whether or not it heeds that, another worker takes over."""
         slot.until = 0
         worker = self._slots[slot]
-        assert worker is not None, "somebody works in it"
         self._forget(slot)
         self.fenced[slot] = None
         worker.cancel()

@@ -22,7 +22,7 @@ from framework.core.results import has_failed
 from framework.core.window import Window
 from framework.ports import Clock, Workers
 from framework.services.call.run_once import failure_at_once
-from framework.services.crew.run import SyncCall, run_in
+from framework.services.crew.run import RUNNING, SyncCall
 
 SLOW_SECONDS = 0.001  # a handler that takes longer waits for something, so a second thread gains time
 LOOK_SECONDS = 0.01  # how often the loop looks while chunks wait; a hundred looks a second cost nothing
@@ -177,7 +177,8 @@ class ThreadCrew:
 
     def _serve(self, slot: Slot) -> None:
         slot.worker = threading.get_ident()
-        run_in(slot, lambda: self._run_shares(slot))
+        RUNNING.set(slot)  # in the context of this job alone
+        self._run_shares(slot)
 
     def _run_shares(self, slot: Slot) -> None:
         ready = self._ready

@@ -39,9 +39,6 @@ class RetryInPlace:
         finally:
             self.pending -= 1
 
-    def __repr__(self) -> str:
-        return f"<RetryInPlace {self.pending} pending>"
-
 
 async def started_again(pull: PullLoop, chunk: Chunk, index: int) -> None:
     """Have the message started once more; until something has come of it, or its queue is taken away."""

@@ -7,7 +7,6 @@ goes to the dead-letter queue, the log names the fix, and the message is tried a
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 
 import structlog
 
@@ -26,38 +25,31 @@ CAUSES = HOLDS
 FIRST_MS, MAX_MS = 1_000, 30_000
 
 
-@dataclass(slots=True)
-class _HeldQueue:
-    pull: PullLoop
-    messages: list[tuple[Chunk, int]] = field(default_factory=list)
-
-
 class Unopened:
     """The held messages of one group: one task a queue that has any, none otherwise."""
 
     def __init__(self, group: str, tree: TaskTree) -> None:
         self._group, self._tree = group, tree
-        self._queues: dict[PullLoop, _HeldQueue] = {}
+        self._queues: dict[PullLoop, list[tuple[Chunk, int]]] = {}
 
     def put(self, pull: PullLoop, chunk: Chunk, index: int, cause: BaseException) -> None:
         """Stop the queue at this message and try it again later."""
-        held = self._queues.get(pull)
-        if held is None:
-            held = self._queues[pull] = _HeldQueue(pull)
+        waiting = self._queues.get(pull)
+        if waiting is None:
+            waiting = self._queues[pull] = []
             reason = str(cause) or type(cause).__name__  # a MemoryError says nothing
             pull.hold(reason)
             log.error("queue held", group=self._group, queue=str(pull.queue), reason=reason,
                       offset=chunk.messages[index].queue_offset)  # fmt: skip
-            self._tree.start(self._try_again(held), name=f"held {pull.queue}")
-        held.messages.append((chunk, index))
+            self._tree.start(self._try_again(pull), name=f"held {pull.queue}")
+        waiting.append((chunk, index))
 
-    async def _try_again(self, held: _HeldQueue) -> None:
+    async def _try_again(self, pull: PullLoop) -> None:
         RUNNING.set(None)  # the worker that brought us here goes on to other messages
         backoff = Backoff(FIRST_MS, MAX_MS)
-        pull = held.pull
-        while held.messages:
+        while self._queues[pull]:
             await asyncio.sleep(backoff.failed(0.5) / 1000)
-            waiting, held.messages = held.messages, []
+            waiting, self._queues[pull] = self._queues[pull], []
             for chunk, index in waiting:
                 await started_again(pull, chunk, index)  # comes back by `put` where the cause is still there
         del self._queues[pull]
@@ -66,4 +58,4 @@ class Unopened:
         log.info("queue released", group=self._group, queue=str(pull.queue))
 
     def __len__(self) -> int:
-        return sum(len(held.messages) for held in self._queues.values())
+        return sum(map(len, self._queues.values()))

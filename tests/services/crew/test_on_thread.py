@@ -72,7 +72,7 @@ def test_nothing_is_published_of_what_ends_late(*, is_async: bool) -> None:
             sent.append(message.body)
 
         handler = consumer("orders", "billing")(publishes("receipts")(bill_awaited if is_async else bill))
-        means = Means(send=send, in_thread=partial(on_thread, RealWorkers()))
+        means = Means(send=send, workers=RealWorkers())
         call = call_for(handler.spec, DeliveryHooks(), RealClock(), means=means)
         async with crew_of(call, 1) as (crew, books):
             crew.offer(books.admit(3))
