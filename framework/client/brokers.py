@@ -19,7 +19,7 @@ from framework.client.fences import Fences
 from framework.client.first_commits import FirstCommits
 from framework.client.routes import RouteTable
 from framework.core.rolls import Roll
-from framework.errors import BrokerUnreachable, FrameworkError, NotConnected, ProtocolError, Refused
+from framework.errors import BrokerUnreachable, FrameworkError, NotConnected, ProtocolError, Refused, is_said
 from framework.model.queue import MessageQueue
 from framework.net.channel import Ready
 from framework.net.pool import Pool, Purpose
@@ -239,7 +239,8 @@ class Brokers:
             await marks.stretched("a group is left")
             await self.unregister(address, client_id, group, as_producer=as_producer)
         except FrameworkError as error:
-            log.warning("leave not confirmed", group=group, broker=address, reason=str(error))
+            told = log.debug if is_said(error) else log.warning
+            told("leave not confirmed", group=group, broker=address, reason=str(error))
 
     def addresses(self) -> list[str]:
         """Where heartbeats go: to all known brokers, and to their replicas, which may be pulled from."""

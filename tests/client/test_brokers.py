@@ -7,6 +7,7 @@ import json
 from functools import partial
 
 import pytest
+from structlog.testing import capture_logs
 
 from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError, Refused
 from framework.model.message import Message
@@ -339,6 +340,31 @@ def test_a_connection_tells_its_address_so_that_a_heartbeat_can_follow() -> None
         return connected
 
     assert [A] == virtually(story)
+
+
+def test_of_two_brokers_that_take_no_leave_the_one_that_is_gone_is_not_told_of_again() -> None:
+    """Who makes connections has said that it is away; that the other refuses nobody else says."""
+
+    async def story() -> list[tuple[str, str]]:
+        cluster = ScriptedCluster()
+        brokers = cluster.client.brokers
+        for queue in (QUEUE, MessageQueue("orders", "b", 1)):
+            cluster.scripts[A] = cluster.scripts[B] = lambda request: offset(request.code)
+            await brokers.max_offset(queue)
+
+        def cut(_: RemotingCommand) -> None:
+            for address, peer in cluster.network.peers:
+                if address == A:
+                    peer.pipe.cut()
+
+        cluster.scripts[A] = cut
+        cluster.scripts[B] = lambda _: RemotingCommand(1, remark="no")
+        with capture_logs() as logs:
+            await brokers.leave("member", ["billing"])
+        await cluster.client.close()
+        return sorted((line["broker"], line["log_level"]) for line in logs if line["event"] == "leave not confirmed")
+
+    assert [(A, "debug"), (B, "warning")] == virtually(story)
 
 
 # Order
