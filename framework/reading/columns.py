@@ -30,6 +30,7 @@ SLOW_PATH = stored.BORN_HOST_V6 | stored.STORE_HOST_V6 | stored.INNER_BATCH | co
 _MAGICS = {magic.to_bytes(4, signed=True) for magic in (stored.MAGIC_V1, stored.MAGIC_V2)}
 _OFFSET_AT = 20
 _UNIQUE_KEY = f"{UNIQUE_KEY}{NAME_END}".encode()
+_UNIQUE_KEY_AFTER_A_PAIR = PAIR_END.encode() + _UNIQUE_KEY  # another name may end in that one
 ANYWHERE = (0, 1 << 62)
 
 
@@ -137,7 +138,7 @@ class Columns:
                     self._note_bad_body(records, this, damage)
                     body = None
                 bodies(body)
-                if _UNIQUE_KEY not in texts:
+                if _UNIQUE_KEY_AFTER_A_PAIR not in texts and not texts.startswith(_UNIQUE_KEY):
                     self.offset_ids[len(self.offsets)] = records.offset_message_id(this)
                 offsets(offset)
                 properties(texts)
