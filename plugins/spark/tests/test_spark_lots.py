@@ -144,11 +144,11 @@ def test_a_stream_and_a_write_in_spark_whatever_is_repeated(
     box.call(lambda: _create(box, records))
     given = options_of(box.address, topic=topic, checkpointLocation=str(tmp_path / "checkpoint"))
 
-    def run() -> Any:
+    def run(**more: str) -> Any:
         frame = spark.readStream.format("rocketmq").options(
             nameServers=box.address, topic=source, startingOffsets="earliest"
         )
-        query = frame.load().select("body").writeStream.format("rocketmq").options(**given)
+        query = frame.load().select("body").writeStream.format("rocketmq").options(**given | more)
         query = query.trigger(availableNow=True).start()
         try:
             query.awaitTermination()
@@ -160,7 +160,7 @@ def test_a_stream_and_a_write_in_spark_whatever_is_repeated(
     undo = box.broker.intercept(
         Interceptor(code=RequestCode.END_TRANSACTION, answer=lambda _: BUSY, times=None, when=_beyond(7))
     )
-    assert "half messages could not be committed" in str(run())
+    assert "half messages could not be committed" in str(run(brokerWait="0s"))
     assert 7 == len(seen(reader, topic))
     undo()
     assert run() is None
@@ -190,8 +190,17 @@ def _beyond(count: int) -> Any:
     return beyond
 
 
+def _switch(box: ThreadBox, settings: dict[str, str]) -> None:
+    for node in box.broker.nodes:
+        for name, value in settings.items():
+            node.switches.put(name, value)
+
+
 def test_a_member_that_outlives_the_driver_answers_for_it(box: ThreadBox, reader: Reader, topic: str) -> None:
     """What a failed attempt left is asked about, and rolled back once the epoch is over; until then it stays."""
+    before = {"transactionTimeOut": "6000", "transactionCheckInterval": "30000", "transactionCheckMax": "15"}
+    soon = {"transactionTimeOut": "100", "transactionCheckInterval": "100", "transactionCheckMax": "10000"}
+    _switch(box, soon)  # what is prepared before that is asked about after six seconds
     options = sink_options(options_of(box.address, topic=topic))
     name = f"q-{topic}"
     _, orphan = prepared(options, batches("orphan"), name, 0, 0)
@@ -204,9 +213,6 @@ def test_a_member_that_outlives_the_driver_answers_for_it(box: ThreadBox, reader
         return False
 
     undo = box.broker.intercept(Interceptor(code=RequestCode.END_TRANSACTION, times=None, when=note))
-    for node in box.broker.nodes:
-        for setting in ("transactionTimeOut", "transactionCheckInterval"):
-            node.switches.put(setting, "100")
     try:
         with Answering(nameServers=box.address):
             wait_until(lambda: ("true", "0") in answers, "a question about what is not decided", 120)
@@ -215,9 +221,7 @@ def test_a_member_that_outlives_the_driver_answers_for_it(box: ThreadBox, reader
             wait_until(lambda: ("true", "12") in answers, "an answer about what is over", 120)
     finally:
         undo()
-        for node in box.broker.nodes:
-            for setting, value in (("transactionTimeOut", "6000"), ("transactionCheckInterval", "30000")):
-                node.switches.put(setting, value)
+        _switch(box, before)
     assert ("true", "8") not in answers
     assert [b"kept"] == seen(reader, topic)
 
