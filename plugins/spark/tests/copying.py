@@ -32,7 +32,7 @@ def _copy(spark: Any, name_server: str, topic: str, target: str, checkpoint: str
     source = spark.readStream.format("rocketmq").options(
         nameServers=name_server, topic=topic, group="copying", startingOffsets="earliest"
     )
-    frame = loaded(source.option("maxOffsetsPerTrigger", 500), spark)
+    frame = loaded(source.options(maxOffsetsPerTrigger=500, minPartitions=4), spark)
     if target.startswith("topic:"):
         frame = frame.selectExpr("concat_ws('/', broker, queueId, offset) body")
         options = {"nameServers": name_server, "topic": target[6:], "transactional": "true", "unconfirmedWait": "1s"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -23,4 +24,12 @@ def counting(clicks: Any) -> Any:
     path = Path(os.environ["SEEN"], uuid.uuid4().hex)
     path.write_text(json.dumps(keys))
     path.rename(path.with_suffix(".json"))
+    _held(Path(os.environ["HELD"]))
     return clicks.where("cast(key as int) % 50 = 7").selectExpr(*ADDRESS, "'dead_letter' verdict", "'poison' reason")
+
+
+def _held(held: Path) -> None:
+    """As long as a test wants it in here."""
+    while held.exists():
+        held.with_suffix(".inside").touch()
+        time.sleep(0.02)

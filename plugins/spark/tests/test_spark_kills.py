@@ -1,7 +1,7 @@
 """Whoever is killed: exactly once into Parquet and into a topic, and no loss for handlers in both modes.
 
 `make slow PART=killed_at_random`: 20 kills for the table and 20 for the topic, in four parts of five each; KILLS=n for
-another number a part, SEED=n for other moments.
+another number a part, SEED=n for other moments. `make slow PART=outage_of_the_only_broker`: some 27 minutes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,18 @@ PARTS = 4
 SEED = int(os.environ.get("SEED", "1"))
 BURST = 400
 CATCH_UP_S = 900
+PATHS = os.pathsep.join((str(ROOT), str(Path(__file__).parent)))
 OUTAGES_S = (5, 12, 60)
+PLACES = {
+    "plain": {"planning": "end 1", "planning of a batch": "head 1", "reading": "pull 1", "writing": "pull 3"},
+    "sink": {"writing": "copy 3", "writing, decided": "decision 3"},
+    "source": {
+        "planning": "end 1", "planning of a batch": "head 1", "reading": "pull 1", "handling": "handler",
+        "writing": "copy 1",
+    },
+    "driver": {"reading": "pull 1", "handling": "handler", "writing": "copy 1"},
+}  # fmt: skip
+"""Mode -> where it is -> as what the broker is asked for it dies (`aimed_box.py`), or that a handler is in a batch."""
 
 Offsets = dict[MessageQueue, int]
 
@@ -47,7 +59,9 @@ class Field:
         port = free_port()
         self.address = f"127.0.0.1:{port}"
         words = [sys.executable, "-m", "framework", "broker", "--data", str(folder / "box"), "--port", str(port)]
-        self.broker = Program(words, folder / "broker.log")
+        self._aim, self.held = folder / "aim", folder / "held"
+        environment = {"AIM": str(self._aim), "PYTHONPATH": PATHS}
+        self.broker = Program([*words, "--plugin", "aimed_box:Aimed"], folder / "broker.log", environment)
         self.broker.start()
         stack.enter_context(ended_after(self.broker))
         wait_until(self._answers, "the broker", 120)
@@ -79,6 +93,26 @@ class Field:
 
         asyncio.run(run())
         self._sent += BURST
+
+    @contextmanager
+    def outage(self, at: str) -> Iterator[None]:
+        """Send a burst, and have the broker die there and nowhere else; it starts again at the end."""
+        aim, inside = self.held if at == "handler" else self._aim, self.held.with_suffix(".inside")
+        aim.with_suffix(".new").write_text(at)
+        aim.with_suffix(".new").rename(aim)
+        with ThreadPoolExecutor(1) as pool:
+            sending = pool.submit(self.send)
+            if at == "handler":
+                wait_until(inside.exists, "a batch in the handler", CATCH_UP_S)
+                self.broker.kill()
+                aim.unlink()
+                inside.unlink()
+            wait_until(lambda: self.broker.process.poll() is not None, f"the broker's end at {at}", CATCH_UP_S)
+            hit = not aim.exists()
+            yield
+            self.broker.start()
+            sending.result()
+        assert hit, f"the broker ended before {at}"
 
     def ends(self) -> Offsets:
         """Of each queue with messages."""
@@ -268,10 +302,9 @@ def started_app(stack: ExitStack, tmp_path: Path, field: Field, mode: str, **con
         "plugins": {"settings": {"spark": spark}},
     }
     settings.write_text(json.dumps(content))
-    paths = os.pathsep.join((str(ROOT), str(Path(__file__).parent)))
     environment = {
-        "PYTHONPATH": paths, "PYSPARK_PYTHON": str(spark_python(tmp_path)), "SEEN": str(seen),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "HELD": str(field.held), "PYTHONPATH": PATHS, "PYSPARK_PYTHON": str(spark_python(tmp_path)),
+        "SEEN": str(seen), "SPARK_LOCAL_IP": "127.0.0.1",
     }  # fmt: skip
     app = Program([sys.executable, "-m", "framework", "run", "--config"], tmp_path / "driver.log", environment)
     app.start(str(settings))
@@ -314,43 +347,54 @@ def _handled(seen: Path) -> Counter[int]:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("away_s", OUTAGES_S)
-@pytest.mark.parametrize("mode", ["plain", "driver", "source"])
+@pytest.mark.parametrize("mode", PLACES)
 def test_an_outage_of_the_only_broker_is_nobodys_fault(tmp_path: Path, mode: str, away_s: int) -> None:
-    """In reading, planning, handling and writing, as it comes: no query ends, no attempt is spent, each offset is once
-    in the table, and only poison is buried.
+    """At each place in turn: no query ends, no attempt is spent, each offset is once in the table or the other topic,
+    and only poison is dead-lettered, once.
     """
-    chance, table = random.Random(SEED), tmp_path / "table"
+    table, target = tmp_path / "table", "copies"
     with ExitStack() as stack:
-        field = Field(stack, tmp_path, "clicks", "copying" if mode == "plain" else "counting")
+        is_managed = mode in {"driver", "source"}
+        field = Field(stack, tmp_path, "clicks", "counting" if is_managed else "copying")
         field.send()
-        if mode == "plain":
+        if is_managed:
+            driver, _ = started_app(stack, tmp_path, field, mode, max_retries=0)
+        else:
             words = [sys.executable, str(Path(__file__).with_name("copying.py")), field.address, field.topic]
-            words += [str(table), str(tmp_path / "checkpoint"), str(tmp_path / "session")]
-            driver = Program(words, tmp_path / "driver.log", {"PYTHONPATH": str(ROOT)})
+            words += [f"topic:{target}" if mode == "sink" else str(table), str(tmp_path / "checkpoint")]
+            driver = Program([*words, str(tmp_path / "session")], tmp_path / "driver.log", {"PYTHONPATH": str(ROOT)})
             driver.start()
             stack.enter_context(ended_after(driver))
-        else:
-            driver, _ = started_app(stack, tmp_path, field, mode, max_retries=0)
-        for _ in range(3):
-            wait_until(lambda: sum(field.committed().values()) > 0, "a first batch", CATCH_UP_S)
-            field.send()
-            time.sleep(chance.uniform(0, 2))  # the moment and the length are what the test is about
-            field.broker.kill()
-            time.sleep(away_s)
-            field.broker.start()
+        wait_until(field.is_level, f"a first batch: {driver.said()}", CATCH_UP_S)
+        for place, at in PLACES[mode].items():
+            began = time.monotonic()
+            with field.outage(at):
+                unnamed = {str(path) for path in table.glob("part-*")} - set(_committed(table))
+                time.sleep(away_s)  # its length is what the test is about
             wait_until(field.is_level, f"all that was sent: {driver.said()}", CATCH_UP_S)
-        expected = field.stored(field.topic)
-        dead = [int((body or b"")[1:]) for body in field.stored("%DLQ%counting").values()]
+            stored, said = field.stored(field.topic), (tmp_path / "driver.log").read_text()
+            figures = (
+                f"{place}: {len(stored)} offsets, {time.monotonic() - began:.0f} s, {away_s} of them without a broker"
+            )
+            print(f"{mode}, {figures}", file=sys.stderr)  # noqa: T201  # the figures
+            blamed = [words for words in ("ended:", "spark query ended", "handler failed") if words in said]
+            assert [] == blamed, f"in {place}"
+            if mode == "plain":
+                assert unnamed or place != "writing", "no file of the batch was there"
+                assert sorted(stored) == _rows(table)
+            elif mode == "sink":
+                copies = Counter(f"{broker}/{number}/{offset}".encode() for broker, number, offset in stored)
+                assert copies == Counter(field.stored(target).values())
+            else:
+                numbers = [int((body or b"")[1:]) for body in stored.values()]
+                dead = [int((body or b"")[1:]) for body in field.stored("%DLQ%counting").values()]
+                assert set(numbers) == set(_handled(tmp_path / "seen"))
+                assert sorted(number for number in numbers if number % 50 == 7) == sorted(dead)
+                assert {} == field.stored("%RETRY%counting"), "no attempt is spent"
 
-    said = (tmp_path / "driver.log").read_text()
-    assert "handler failed" not in said
-    assert "ended:" not in said
-    if mode == "plain":
-        import pyarrow.parquet as pq
 
-        rows: Any = pq.read_table(_committed(table), columns=["broker", "queueId", "offset"])
-        assert sorted(expected) == sorted((row["broker"], row["queueId"], row["offset"]) for row in rows.to_pylist())
-        return
-    numbers = [int((body or b"")[1:]) for body in expected.values()]
-    assert set(numbers) == set(_handled(tmp_path / "seen"))
-    assert sorted(number for number in numbers if number % 50 == 7) == sorted(dead)
+def _rows(table: Path) -> list[tuple[str, int, int]]:
+    import pyarrow.parquet as pq
+
+    rows: Any = pq.read_table(_committed(table), columns=["broker", "queueId", "offset"])
+    return sorted((row["broker"], row["queueId"], row["offset"]) for row in rows.to_pylist())
