@@ -3,18 +3,15 @@
     sometimes   a rare path was taken; over the seeds of a CI run each must be
     rarely      whether to do, this time, what seldom happens by itself
     stretched   a moment between two awaits that may last
-    limit       a limit that may be drawn small
 
-Outside a simulation they do nothing: `rarely` is false, a stretch is over at once, a limit is what it is. A simulation
+Outside a simulation they do nothing: `rarely` is false, a stretch is over at once. A simulation
 puts its own functions here for the length of a run. None is on a message's common way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
-
-N = TypeVar("N", int, float)
+from typing import Protocol
 
 
 class Bends(Protocol):
@@ -22,7 +19,6 @@ class Bends(Protocol):
 
     def rarely(self, name: str) -> bool: ...
     def stretch(self, name: str) -> Awaitable[None] | None: ...
-    def limit(self, name: str, usual: N) -> N: ...
 
 
 class _Straight:
@@ -33,9 +29,6 @@ class _Straight:
 
     def stretch(self, name: str) -> Awaitable[None] | None:
         return None
-
-    def limit(self, name: str, usual: N) -> N:
-        return usual
 
 
 def _ignore(name: str) -> None:
@@ -61,11 +54,6 @@ async def stretched(name: str) -> None:
     """A moment that may last. It stands right beside an `await`, which could take as long: no state is between."""
     if (pause := _bends.stretch(name)) is not None:
         await pause
-
-
-def limit(name: str, usual: N) -> N:
-    """A limit as it is for this run. What depends on another limit asks for both by their names."""
-    return _bends.limit(name, usual)
 
 
 def install(reached: Callable[[str], None] = _ignore, bends: Bends = _STRAIGHT) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from framework import marks
 from framework.broker.store.queue_locks import LockTable
 from framework.model.queue import MessageQueue
 
@@ -28,7 +27,7 @@ class QueueLocks:
         self._groups: dict[str, dict[MessageQueue, tuple[str, int]]] = {}
         self._table = table
         self._count = 0
-        self.life_ms = marks.limit("lock life", LOCK_LIFE_MS)
+        self.life_ms = LOCK_LIFE_MS
         if table is not None:
             for (group, queue), client_id in table.items():
                 self._put(self._groups.setdefault(group, {}), queue, client_id, now_ms)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from framework import marks
 from framework.broker.admission import Admission
 from framework.broker.filters import Wanted, weight_of
 from framework.broker.request import Client, Refusal
@@ -309,11 +308,11 @@ class Members:
 
     def _start_scan(self) -> None:
         if self._scan is None:
-            self._scan = self._timers.call_later(marks.limit("scan for silent members", SCAN_S), self._forget_silent)
+            self._scan = self._timers.call_later(SCAN_S, self._forget_silent)
 
     def _forget_silent(self) -> None:
         self._scan = None
-        since = self._timers.time() - marks.limit("silence of a member", SILENCE_MAX_S)
+        since = self._timers.time() - SILENCE_MAX_S
         tables = [group.members for group in self._groups.values()] + list(self._producers.values())
         silent = dict.fromkeys(member.client for table in tables for member in table.values() if member.heard < since)
         for client in silent:

@@ -79,11 +79,11 @@ class Puller:
             # A broker would compile a condition anew at each pull; as from Java, it knows ours by heartbeat.
             sys_flag=SUSPEND | SUBSCRIPTION if by_tag else SUSPEND,
             commit_offset=0,
-            suspend_timeout_millis=marks.limit("long poll", limits.LONG_POLL_MS),
+            suspend_timeout_millis=limits.LONG_POLL_MS,
             sub_version=subscription.version,
             subscription=subscription.expression if by_tag else None,
             expression_type=subscription.kind,
-            max_msg_bytes=marks.limit("pull bytes", limits.PULL_BYTES_MAX),
+            max_msg_bytes=limits.PULL_BYTES_MAX,
             broker_name=queue.broker,
         )
         self._templates: dict[int, PullTemplate] = {}

@@ -216,11 +216,10 @@ class RouteTable:
         while True:
             began = loop.time()
             is_doubted = any(doubt.is_open for doubt in self._doubts.values())
-            least = marks.limit("least route period", REFRESH_SECONDS_MIN)
-            pause = least if is_doubted else marks.limit("route period", REFRESH_SECONDS)
+            pause = REFRESH_SECONDS_MIN if is_doubted else REFRESH_SECONDS
             if not await self._bell.wait(began + pause * (0.9 + 0.2 * self._chance.random())):
                 marks.sometimes("routes were refreshed in time")
-            elif (early := began + least - loop.time()) > 0:
+            elif (early := began + REFRESH_SECONDS_MIN - loop.time()) > 0:
                 await asyncio.sleep(early)
             for topic in list(self._routes):
                 try:

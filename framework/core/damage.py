@@ -6,7 +6,6 @@ one record at a time, so that nothing but the damaged one is left out; and that 
 
 from __future__ import annotations
 
-from framework import marks
 from framework.core import limits
 from framework.model.pulled import Damaged
 
@@ -31,8 +30,7 @@ class Damage:
         if not self.skips:
             return None
         if not self.asks_alone(offset):
-            most = marks.limit("records asked for alone", limits.ALONE_MAX)
-            self._until = min(max(result.following, offset + 1), offset + most)
+            self._until = min(max(result.following, offset + 1), offset + limits.ALONE_MAX)
             return None
         if offset != self._at:
             self._at, self._times = offset, 0

@@ -57,8 +57,7 @@ class OrderLease:
     def next_ms(self) -> int:
         """When there is something to do: ask, or notice that its time is over."""
         if self._is_asking:
-            trust_ms = marks.limit("lease trust", limits.LEASE_TRUST_MS)
-            return self.until_ms if self.is_granted else self._due_ms + trust_ms
+            return self.until_ms if self.is_granted else self._due_ms + limits.LEASE_TRUST_MS
         return min(self._due_ms, self.until_ms) if self.is_granted else self._due_ms
 
     def ask(self, now_ms: int, where: str = "") -> Asking:
@@ -75,20 +74,20 @@ class OrderLease:
             self._due_ms = now_ms
             return False
         since_ms = asking.sent_ms
-        until_ms = since_ms + marks.limit("lease trust", limits.LEASE_TRUST_MS)
+        until_ms = since_ms + limits.LEASE_TRUST_MS
         if now_ms >= until_ms:
             self._due_ms = now_ms
             return False
         is_new = not self.is_granted
         self.until_ms = until_ms
         self.granted_ms = now_ms
-        self._due_ms = since_ms + marks.limit("lease renewal", limits.LEASE_RENEW_MS)
+        self._due_ms = since_ms + limits.LEASE_RENEW_MS
         return is_new
 
     def refused(self, asking: Asking, now_ms: int) -> bool:
         """Somebody else holds the lock. True where we believed to hold it."""
         self._is_asking = self.may_be_held = False
-        self._due_ms = now_ms + marks.limit("lease retry", limits.LEASE_RETRY_MS)
+        self._due_ms = now_ms + limits.LEASE_RETRY_MS
         if asking.epoch != self._epoch:
             return False
         return self._lose()
@@ -96,7 +95,7 @@ class OrderLease:
     def failed(self, now_ms: int) -> None:
         """Nobody answered: what is held stays held for its time, and the question is asked again soon."""
         self._is_asking = False
-        self._due_ms = now_ms + marks.limit("lease retry", limits.LEASE_RETRY_MS)
+        self._due_ms = now_ms + limits.LEASE_RETRY_MS
 
     def unconfirmed(self, now_ms: int) -> bool:
         """The broker may have forgotten every lock: ask again at once. True where we believed to hold it."""

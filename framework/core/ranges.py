@@ -151,7 +151,7 @@ class ProgressRecord:
 def within_limit(record: ProgressRecord) -> tuple[ProgressRecord, bytes]:
     """The record and its bytes; folded to an empty one where they would be too many, so that a flush never fails."""
     content = record.encode()
-    if len(content) <= marks.limit("record bytes", limits.RECORD_BYTES_MAX):
+    if len(content) <= limits.RECORD_BYTES_MAX:
         return record, content
     marks.sometimes("ranges were folded for their size")
     folded = replace(record, finished=None)

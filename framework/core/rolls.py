@@ -68,14 +68,14 @@ class Rolls:
             if not page.is_silent:
                 page.is_silent = True
                 page.kept |= page.listed
-                page.kept_until_ms = now_ms + marks.limit("roll kept", limits.ROLL_KEPT_MS)
+                page.kept_until_ms = now_ms + limits.ROLL_KEPT_MS
             return frozenset()
         listed, since_ms = frozenset(roll.listed), now_ms - roll.connected_ms
         is_same = page.heard_ms is None or since_ms <= page.heard_ms
         gone = page.listed - listed
         if not is_same:
             page.kept |= page.listed
-            page.kept_until_ms = since_ms + marks.limit("roll kept", limits.ROLL_KEPT_MS)
+            page.kept_until_ms = since_ms + limits.ROLL_KEPT_MS
         elif page.is_silent:
             page.kept -= page.listed
         page.kept = page.kept - listed if now_ms < page.kept_until_ms else frozenset()

@@ -113,7 +113,7 @@ class HeartbeatLoop:
                 for address in addresses:
                     if self._due_ms.get(address, 0) <= now_ms:
                         # Set before the sending: a request that takes long must not be doubled by the next round.
-                        self._due_ms[address] = now_ms + marks.limit("heartbeat period", limits.HEARTBEAT_MS)
+                        self._due_ms[address] = now_ms + limits.HEARTBEAT_MS
                         tree.start(self._beat(address), name=f"heartbeat {address}")
                 for gone in [address for address in self._due_ms if address not in addresses]:
                     del self._due_ms[gone]

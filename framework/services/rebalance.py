@@ -179,7 +179,7 @@ class RebalanceLoop:
                 await self._round(self._topics)
                 self._has_run = True
                 ended_ms = self._clock.monotonic_ms()
-                due_ms = self._or_seats(ended_ms + self._jittered(marks.limit("rebalance period", limits.REBALANCE_MS)))
+                due_ms = self._or_seats(ended_ms + self._jittered(limits.REBALANCE_MS))
                 check_ms = ended_ms + self._jittered(self._check_pace_ms)
                 continue
             again_ms = max(min((due for due, _ in self._again.values()), default=due_ms), earliest_ms)
@@ -210,7 +210,7 @@ class RebalanceLoop:
     def _check_pace_ms(self) -> int:
         """In a group of a thousand longer than from round to round, each of which asks all brokers."""
         large = limits.MEMBERS_LARGE
-        return marks.limit("member check", limits.MEMBER_CHECK_MS) * max(len(self._seen), large) // large
+        return limits.MEMBER_CHECK_MS * max(len(self._seen), large) // large
 
     async def _check_members(self) -> None:
         """Look at one broker's list, at the next one's the next time."""

@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary
 
 import structlog
 
-from framework import marks
 from framework.core import limits
 from framework.core.queue_flow import QueueState
 from framework.errors import FrameworkError
@@ -84,7 +83,7 @@ class Standstill:
         self._groups, self._brokers, self._clock = groups, brokers, clock
         # A loop that is lost goes at once, with the messages that it had: the next look may be far away.
         self._seen: WeakKeyDictionary[PullLoop, _Seen] = WeakKeyDictionary()
-        self._most_s = marks.limit("standstill", limits.STANDSTILL_MS) / 1000
+        self._most_s = limits.STANDSTILL_MS / 1000
         self._held_up: dict[str, list[PullLoop]] = {}
         """Group -> its queues that wait for handlers, as of the last look; a group that stands here was named."""
 

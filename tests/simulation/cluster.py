@@ -36,6 +36,7 @@ from tests.simulation.handling import handlers
 from tests.simulation.history import machine_of, place_of
 from tests.simulation.left_out import left_out
 from tests.simulation.rare.bends import RunBends, small_broker, small_settings
+from tests.simulation.rare.small_limits import small_in_code
 from tests.simulation.recorder import Recorder
 from tests.simulation.watching.watch import Watch
 from tests.simulation.ways import equipment, popping, tags
@@ -134,14 +135,14 @@ class Cluster(plain.Cluster):
     # -- one run
 
     def run(self, scenario: Callable[[Cluster], Coroutine[Any, Any, T]]) -> T:
-        """Play the scenario to its end. Marks and safeguards are the whole process's, so one cluster runs at a time."""
+        """Play the scenario to its end. What it bends is the whole process's, so one cluster runs at a time."""
         hear_logs()
         if self.history.popping:
             self.wiretap.pops = PopTap(self.recorder, lambda: self.broker.skew_ms)
         bends = RunBends(self.workload, self.loop.streams.named, lambda: self.is_healed, self.recorder.rarely)
         marks.install(self.recorder.reached, bends)
         try:
-            with left_out(*self._mutants):
+            with small_in_code(self.workload.small), left_out(*self._mutants):
                 return run_on(self.loop, self._play(scenario))
         finally:
             marks.install()

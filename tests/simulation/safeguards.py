@@ -320,8 +320,8 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
     "an owner that was superseded takes its queue anew": (
         Change(
             "framework.services.offsets.progress",
-            '        again_ms = marks.limit("take again", limits.TAKE_AGAIN_MS)\n        must_wait',
-            "        return False\n        must_wait",
+            "        must_wait = window.is_draining or",
+            "        return False\n        must_wait = window.is_draining or",
         ),
     ),
     "a take-over looks for records": (

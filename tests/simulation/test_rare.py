@@ -14,13 +14,14 @@ import pytest
 import framework
 from framework import marks
 from framework.broker.settings import BrokerSettings
+from framework.core import limits
 from framework.settings.consumers import ConsumerSettings
 from framework.settings.schema import ClusterSettings, ProcessSettings
 from framework.testing.sim.streams import Stream
 from tests.simulation.cluster import Cluster
 from tests.simulation.rare.bends import RunBends
 from tests.simulation.rare.rare_marks import OUTBOX, RARELY, STRETCHED, Active, RareMarks
-from tests.simulation.rare.small_limits import LIMITS, WINDOWS, SmallLimits
+from tests.simulation.rare.small_limits import IN_CODE, LIMITS, WINDOWS, SmallLimits, small_in_code
 from tests.simulation.simulation import draw
 from tests.simulation.workload import GroupLoad, Workload
 
@@ -28,11 +29,15 @@ HOME = Path(framework.__file__).parent
 PLUGINS = HOME.parent / "plugins"
 
 
+def texts_of_code() -> list[tuple[Path, str]]:
+    paths = [*HOME.rglob("*.py"), *PLUGINS.glob("*/framework_*/*.py")]
+    return [(path, path.read_text(encoding="utf-8")) for path in paths if "testing" not in path.parts]
+
+
 def in_code(function: str) -> list[str]:
     """The names that the marks of the code have, each as often as it stands there."""
-    paths = [*HOME.rglob("*.py"), *PLUGINS.glob("*/framework_*/*.py")]
-    texts = [path.read_text(encoding="utf-8") for path in paths if "testing" not in path.parts]
-    return [name for text in texts for name in re.findall(rf"marks\.{function}\(\s*[\"']([^\"']+)[\"']", text)]
+    mark = re.compile(rf"marks\.{function}\(\s*[\"']([^\"']+)[\"']")
+    return [name for _, text in texts_of_code() for name in mark.findall(text)]
 
 
 def test_every_rare_mark_of_the_code_is_listed_with_what_it_does() -> None:
@@ -87,7 +92,11 @@ def test_a_stretch_stands_beside_an_await_that_could_take_as_long() -> None:
 
 def test_every_limit_of_the_code_that_may_be_small_is_drawn() -> None:
     drawn = {name for small in LIMITS if small.where == "code" for choice in small.choices for name in choice}
-    assert set(in_code("limit")) == drawn
+    assert set(IN_CODE) == drawn
+    for (module, name), texts in ((place, texts_of_code()) for place in IN_CODE.values()):
+        assert isinstance(getattr(module, name), int | float)
+        copied = re.compile(rf"import .*\b{name}\b")
+        assert not [path for path, text in texts if copied.search(text)], f"{name} would stay as it is there"
 
 
 def test_every_small_limit_is_one_that_there_is() -> None:
@@ -136,7 +145,7 @@ def test_small_limits_reach_the_settings() -> None:
 
 def bends(rare: RareMarks, *, is_healed: Callable[[], bool] = lambda: False) -> tuple[RunBends, list[str]]:
     told: list[str] = []
-    workload = Workload(rare=rare, small=SmallLimits((("flush", "code", (("flush period", 5),)),)))
+    workload = Workload(rare=rare)
     return RunBends(workload, Stream, is_healed, lambda name, what: told.append(f"{name} {what}")), told
 
 
@@ -165,15 +174,14 @@ def test_how_often_a_mark_does_it_is_drawn() -> None:
 
 
 def test_a_limit_is_small_where_it_was_drawn() -> None:
-    run, _ = bends(RareMarks())
-    assert 5 == run.limit("flush period", 1_000)
-    assert 1_000 == run.limit("another", 1_000)
+    with small_in_code(SmallLimits((("flush", "code", (("flush period", 5),)),))):
+        assert (5, 30_000) == (limits.FLUSH_MS, limits.RETELL_MS)
+    assert 1_000 == limits.FLUSH_MS
 
 
 def test_outside_a_simulation_marks_do_nothing() -> None:
     marks.install()
     assert not marks.rarely("anything")
-    assert 1_000 == marks.limit("anything", 1_000)
     stretch = marks.stretched("anything")
     with pytest.raises(StopIteration):
         stretch.send(None)  # over without a step of the event loop

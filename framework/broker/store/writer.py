@@ -18,7 +18,6 @@ from zlib import crc32
 
 import structlog
 
-from framework import marks
 from framework.broker.loans import Loan
 from framework.broker.store import keys
 from framework.broker.store.columns import LOG_END, QUEUES
@@ -229,8 +228,6 @@ class Writer:
         self._idle: list[Callable[[], None]] = []
         self.on_arrival: Callable[[Queue, list[Row]], None] | None = None
         """Told of each queue with new committed messages, and of these, after those who wrote them."""
-        self._group_rows = marks.limit("writes of a group", GROUP_ROWS_MAX)
-        self._step_rows = marks.limit("rows of a step", STEP_ROWS)
         self.groups = 0
         """Transactions committed: writes a group is what group commit is about."""
         rows = database.writing.execute(
@@ -290,7 +287,7 @@ class Writer:
         clock_ms = self._clock.now_ms()
         now_ms = max(clock_ms, self._last_ms)  # never back: searching by time relies on it
         transaction = Transaction(self._database.writing, self._queues, self._place, now_ms, clock_ms)
-        group = _Group(transaction, self._sound or self._group_rows)
+        group = _Group(transaction, self._sound or GROUP_ROWS_MAX)
         self._sound = 0
         try:
             self._database.writing.execute("BEGIN IMMEDIATE")
@@ -306,7 +303,7 @@ class Writer:
         if self._is_dead:
             return
         transaction = group.transaction
-        until = transaction.count + self._step_rows
+        until = transaction.count + STEP_ROWS
         try:
             while transaction.count < until:
                 if group.steps is not None:

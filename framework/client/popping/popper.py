@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
 
-from framework import marks
 from framework.client.calls import BrokerCalls
 from framework.core import limits
 from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, RecordDamaged, is_said
@@ -72,7 +71,7 @@ class Popper:
             queue_id=self._queue.number,
             max_msg_nums=min(most, self._batch),
             invisible_time=self.invisible_ms,
-            poll_time=marks.limit("long poll", limits.LONG_POLL_MS),
+            poll_time=limits.LONG_POLL_MS,
             born_time=0,  # the broker's clock: with ours, a pop of a member whose clock is slow would seem too old
             init_mode=1 if self._is_from_end else 0,
             exp_type=self._subscription.kind,

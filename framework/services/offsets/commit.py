@@ -55,20 +55,18 @@ class CommitLoop:
             offsets.keep_news()
 
     async def run(self) -> None:
-        flush_ms = marks.limit("flush period", limits.FLUSH_MS)
-        retell_ms = marks.limit("offsets told again", limits.RETELL_MS)
-        pause_ms, since_ms = flush_ms, 0
+        pause_ms, since_ms = limits.FLUSH_MS, 0
         while True:
             await asyncio.sleep(pause_ms / 1000)
             self.gather()
             since_ms += pause_ms
-            if since_ms >= retell_ms and self._others_commit:
+            if since_ms >= limits.RETELL_MS and self._others_commit:
                 since_ms = 0
                 self._say_again()
-            pause_ms = flush_ms
+            pause_ms = limits.FLUSH_MS
             for queue, offset in self._offsets.dirty():
                 if not await self._tell(queue, offset):
-                    pause_ms = min(flush_ms, limits.PUT_OFF_MS)
+                    pause_ms = min(pause_ms, limits.PUT_OFF_MS)
             self._pass_on()
 
     def _pass_on(self) -> None:

@@ -84,7 +84,7 @@ class Handover:
         while not self._is_over and any(member != shared.member for member in shared.members()):
             owner = await self._still_owned_by()
             waited_ms = shared.clock.monotonic_ms() - self._since_ms
-            if owner is None or waited_ms >= marks.limit("handover wait", limits.HANDOVER_MS):
+            if owner is None or waited_ms >= limits.HANDOVER_MS:
                 if owner is not None:
                     marks.sometimes("a hand-over was not announced in time")
                 if waited_ms >= limits.HANDOVER_LOOK_MS:
@@ -106,8 +106,7 @@ class Handover:
 
     def is_taken_by_another(self, last: ProgressRecord | None) -> bool:
         """Whether another member has begun with the queue since it was handed over, so that its word is awaited too."""
-        most_ms = marks.limit("handover wait", limits.HANDOVER_MS)
-        if self._since_ms is None or self._shared.clock.monotonic_ms() - self._since_ms >= most_ms:
+        if self._since_ms is None or self._shared.clock.monotonic_ms() - self._since_ms >= limits.HANDOVER_MS:
             return False
         self._is_over = self._shared.owner_awaited(last) is None
         return not self._is_over

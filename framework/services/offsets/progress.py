@@ -276,7 +276,7 @@ class QueueProgress:
         found, now_ms = finished_above(window, self._inherited), self._clock.monotonic_ms()
         if not self._lasts(low, found) or found is None:
             return
-        if found == self._kept and now_ms - self._kept_ms < marks.limit("record refresh", limits.RECORD_REFRESH_MS):
+        if found == self._kept and now_ms - self._kept_ms < limits.RECORD_REFRESH_MS:
             return
         self._use.begin(f"{self.queue}: what ended above {low} waits for it since 2 s")
         self._offsets.advance(self.queue, low)
@@ -314,8 +314,7 @@ class QueueProgress:
         if self._use.is_auto:
             return low <= longer_ago
         return low <= before or (
-            found is not None
-            and sum(end - begin for begin, end in found.ranges) > marks.limit("small ranges", limits.RANGES_SMALL)
+            found is not None and sum(end - begin for begin, end in found.ranges) > limits.RANGES_SMALL
         )
 
     async def _confirm(self) -> None:
@@ -370,8 +369,7 @@ class QueueProgress:
         must have the highest epoch, or nothing that it writes would ever count: at once where the other one is gone and
         knew less. Two that both stay do not outbid each other with each flush, and who is leaving lets the other be.
         """
-        again_ms = marks.limit("take again", limits.TAKE_AGAIN_MS)
-        must_wait = window.is_draining or self._clock.monotonic_ms() - self._taken_ms < again_ms
+        must_wait = window.is_draining or self._clock.monotonic_ms() - self._taken_ms < limits.TAKE_AGAIN_MS
         if must_wait and not await self._is_left_behind():
             return False
         marks.sometimes("an owner was superseded by one that is gone again")

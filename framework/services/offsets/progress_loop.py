@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from framework import marks
 from framework.core import limits
 from framework.net.task_tree import TaskTree
 from framework.services.queue.pull import PullLoop
@@ -14,7 +13,7 @@ from framework.services.queue.pull import PullLoop
 async def flush_each_second(group: str, owned: Callable[[], Iterable[PullLoop]], tree: TaskTree) -> None:
     """Until cancelled; one per group with a store."""
     while True:
-        await asyncio.sleep(marks.limit("flush period", limits.FLUSH_MS) / 1000)
+        await asyncio.sleep(limits.FLUSH_MS / 1000)
         flushes = [
             tree.start(_flush(pull), name=f"progress {group}")
             for pull in owned()

@@ -57,7 +57,7 @@ class Orderly:
         self._group, self._size, self._clock, self._tree = group, size, clock, tree
         self._desks: dict[MessageQueue, Desk] = {}
         self._ready: deque[Lane] = deque()
-        self._working, self._turn_ms = 0, marks.limit("turn", limits.TURN_MS)
+        self._working, self._turn_ms = 0, limits.TURN_MS
         self._calls = OrderCalls(clock, workers, ends.tell)
         self.held = HeldLines(self)
         self._ends = ends

@@ -114,8 +114,7 @@ class Settler:
         words: LastWords | None = None,
     ) -> None:
         """Have a broker keep a copy of the message, then call `settled`."""
-        first_ms = marks.limit("send-back delay", limits.SEND_BACK_DELAY_MS)
-        backoff = Backoff(first_ms, marks.limit("longest send-back delay", limits.SEND_BACK_DELAY_MAX_MS))
+        backoff = Backoff(limits.SEND_BACK_DELAY_MS, limits.SEND_BACK_DELAY_MAX_MS)
         job = Parked(chunk, index, chunk.messages[index], decision, settled, given_up, backoff, words)
         self._of_window[chunk.window] = self._of_window.get(chunk.window, 0) + 1
         self._enqueue(job)
@@ -152,7 +151,7 @@ class Settler:
 
     def _enqueue(self, job: Parked) -> None:
         self._waiting.append(job)
-        if self._tasks < marks.limit("settlers", limits.SETTLERS):
+        if self._tasks < limits.SETTLERS:
             self._tasks += 1
             self._tree.start(self._settle_waiting(), name=f"settle {self._group}")
 

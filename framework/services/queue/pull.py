@@ -177,7 +177,7 @@ class PullLoop:
             if type(step) is Pull:
                 if self.progress.is_moved(flow.window):
                     if not await self.progress.start_over(flow.window):
-                        await asyncio.sleep(marks.limit("flush period", limits.FLUSH_MS) / 1000)
+                        await asyncio.sleep(limits.FLUSH_MS / 1000)
                     continue
                 await self._pull(step)
             elif type(step) is Wait:

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from framework.broker.settings import BrokerSettings
-from framework.marks import N
 from framework.settings.schema import AppSettings
 from framework.testing.sim.streams import Stream
 from tests.simulation.rare.rare_marks import Active, draw_marks
@@ -64,7 +63,6 @@ class RunBends:
     ) -> None:
         """`done(name, what)` is told each time."""
         self._awake = {each.name: (each, chance(f"rare/{each.name}")) for each in workload.rare.active}
-        self._limits = workload.small.of("code")
         self._is_healed, self._done = is_healed, done
 
     def rarely(self, name: str) -> bool:
@@ -88,6 +86,3 @@ class RunBends:
         if found is None or self._is_healed() or not found[1].happens(found[0].chance):
             return None
         return found
-
-    def limit(self, name: str, usual: N) -> N:
-        return self._limits.get(name, usual)  # type: ignore[return-value]  # drawn as what it stands for

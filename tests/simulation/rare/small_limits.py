@@ -6,10 +6,16 @@ have. Each limit draws from a stream of its own, so that a new one changes no dr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Literal, TypeAlias
 
+from framework.broker import locks, members
+from framework.broker.store import writer
+from framework.client import routes
+from framework.core import limits
 from framework.testing.sim.streams import Stream
 
 RUNS = 0.5
@@ -18,7 +24,7 @@ SHARE, SELDOM_SHARE = 0.2, 0.4
 """Of those runs; of limits that concern few of them, more."""
 Where: TypeAlias = Literal["run", "load", "group", "app", "cluster", "broker", "code"]
 """A field of `Workload`, of each `GroupLoad`, of the settings of each group, of the application or its cluster, of the
-broker's settings; or a `marks.limit` in the code."""
+broker's settings; or a constant of the code, see `IN_CODE`."""
 Value: TypeAlias = int | float
 Choice: TypeAlias = Mapping[str, Value]
 """Limits that hang together are drawn together."""
@@ -99,6 +105,53 @@ LIMITS: tuple[Small, ...] = (
     Small("routes", "code", ({"route period": 1.0, "least route period": 0.3}, {"route period": 5.0})),
     Small("standstill", "code", _each("standstill", 8_000)),
 )
+
+
+IN_CODE: Mapping[str, tuple[ModuleType, str]] = {
+    "flush period": (limits, "FLUSH_MS"),
+    "offsets told again": (limits, "RETELL_MS"),
+    "record bytes": (limits, "RECORD_BYTES_MAX"),
+    "small ranges": (limits, "RANGES_SMALL"),
+    "record refresh": (limits, "RECORD_REFRESH_MS"),
+    "handover wait": (limits, "HANDOVER_MS"),
+    "take again": (limits, "TAKE_AGAIN_MS"),
+    "rebalance period": (limits, "REBALANCE_MS"),
+    "member check": (limits, "MEMBER_CHECK_MS"),
+    "heartbeat period": (limits, "HEARTBEAT_MS"),
+    "roll kept": (limits, "ROLL_KEPT_MS"),
+    "send-back delay": (limits, "SEND_BACK_DELAY_MS"),
+    "longest send-back delay": (limits, "SEND_BACK_DELAY_MAX_MS"),
+    "settlers": (limits, "SETTLERS"),
+    "lease trust": (limits, "LEASE_TRUST_MS"),
+    "lease renewal": (limits, "LEASE_RENEW_MS"),
+    "lease retry": (limits, "LEASE_RETRY_MS"),
+    "turn": (limits, "TURN_MS"),
+    "long poll": (limits, "LONG_POLL_MS"),
+    "pull bytes": (limits, "PULL_BYTES_MAX"),
+    "records asked for alone": (limits, "ALONE_MAX"),
+    "standstill": (limits, "STANDSTILL_MS"),
+    "route period": (routes, "REFRESH_SECONDS"),
+    "least route period": (routes, "REFRESH_SECONDS_MIN"),
+    "lock life": (locks, "LOCK_LIFE_MS"),
+    "silence of a member": (members, "SILENCE_MAX_S"),
+    "scan for silent members": (members, "SCAN_S"),
+    "writes of a group": (writer, "GROUP_ROWS_MAX"),
+    "rows of a step": (writer, "STEP_ROWS"),
+}
+"""The module and the constant of each. The code reads it there when it acts, so it is small for the length of a run."""
+
+
+@contextmanager
+def small_in_code(small: SmallLimits) -> Iterator[None]:
+    """The code's limits as the run has them; as they were, when it ends."""
+    usual = [(module, name, getattr(module, name)) for module, name in IN_CODE.values()]
+    try:
+        for limit, value in small.of("code").items():
+            setattr(*IN_CODE[limit], value)
+        yield
+    finally:
+        for module, name, value in usual:
+            setattr(module, name, value)
 
 
 WINDOWS = frozenset({"window", "topic's window", "window's bytes", "budget", "no budget"})
