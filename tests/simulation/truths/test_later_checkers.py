@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from framework.model.queue import MessageQueue
 from framework.testing.errors import Violation
 from tests.simulation.checkers import begins_where_it_was, no_more_than_asked, parked_go_at_once, retries_wait
@@ -12,13 +16,16 @@ from tests.simulation.facts import (
     Fact,
     Fault,
     Finished,
+    PassedOver,
     Remade,
     Reset,
     Resized,
     Said,
+    Skipped,
     Started,
 )
 from tests.simulation.history import History
+from tests.simulation.ways.facts import Repeated
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
@@ -97,6 +104,37 @@ def test_a_queue_begins_at_what_was_stored_when_it_was_asked_for() -> None:
 def test_a_queue_begins_anywhere_after_an_administrator_was_at_it() -> None:
     assert [] == list(begins_where_it_was(history(Reset(45.0, "admin", "billing", QUEUE, 3), acquired(3, 7))))
     assert [] == list(begins_where_it_was(history(Remade(45.0, "admin", "orders"), acquired(0, 7))))
+
+
+@pytest.mark.parametrize(
+    "done",
+    [
+        pytest.param([finished(5)], id="handled"),
+        pytest.param([finished(5, outcome="failed"), Copied(2.0, "broker.1", "billing", "m5")], id="dead-letter"),
+        pytest.param([Repeated(1.0, "a.1", "billing", "m5", QUEUE, 5)], id="duplicate"),
+        pytest.param([Skipped(1.0, "a.1", "billing", str(QUEUE), 5, 6)], id="skipped"),
+        pytest.param([PassedOver(1.0, "a.1", "billing", str(QUEUE), (5,))], id="done-by-its-previous-owner"),
+        pytest.param([], id="a-tag-that-its-group-does-not-want"),
+    ],
+)
+def test_who_takes_a_queue_again_goes_on_behind_all_that_it_is_done_with(done: list[Fact]) -> None:
+    """Whatever became of the messages: its broker was started anew before the process could commit them."""
+    told = history(finished(4), *done, acquired(6, 5))
+    told.passed_by = {} if done else {("billing", str(QUEUE)): {5}}
+
+    assert [] == list(begins_where_it_was(told))
+
+
+@pytest.mark.parametrize(
+    "done",
+    [
+        pytest.param([finished(5), finished(6)], id="one-is-missing"),
+        pytest.param([finished(5), finished(6), finished(7, outcome="failed")], id="one-has-no-copy"),
+        pytest.param([replace(finished(offset), who="b.1") for offset in (5, 6, 7)], id="another-process-was-there"),
+    ],
+)
+def test_who_takes_a_queue_again_passes_nothing_that_is_not_done(done: list[Fact]) -> None:
+    assert "at 8, and 5 was stored" in said(list(begins_where_it_was(history(*done, acquired(8, 5)))))
 
 
 # -- retries wait
