@@ -125,6 +125,15 @@ class Attendance:
         """Seats that are kept -> for how much longer."""
         return {member: until - now_ms for member, until in sorted(self._absent.items()) if until > now_ms}
 
+    @property
+    def present(self) -> tuple[str, ...]:
+        """Members that were listed at the last look and whose seat is kept when they are not; sorted."""
+        return tuple(sorted(member for member in self._since if member not in self._absent and grace_of(member)))
+
+    def of_another_topic(self) -> Attendance:
+        """For a topic that nobody has looked at: it begins with the seats that are kept here."""
+        return Attendance(self._absent)
+
     def flaps(self, now_ms: int) -> dict[str, tuple[int, ...]]:
         """Who was here for a short while -> how often lately, and then how long ago it came and went."""
         found: dict[str, tuple[int, ...]] = {}

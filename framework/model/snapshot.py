@@ -156,6 +156,8 @@ class GroupSnapshot:
     """Queues that were begun after their old owner was waited for."""
     absent: Mapping[str, int] = field(default_factory=dict)
     """Members that are not listed and keep their seat -> for how many more milliseconds."""
+    present: tuple[str, ...] = ()
+    """Members that were listed at the last look and would keep their seat."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """Topics of which there is nothing to read until somebody does something -> what is wrong, and the way out."""
     flaps: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 import structlog
 
 from framework import marks
+from framework.client.brokers import MEMBERS_MAX
 from framework.client.cluster import Cluster
 from framework.core import limits
 from framework.core.assignment import allocate
@@ -34,7 +35,7 @@ log = structlog.get_logger()
 ANSWER_S = 2.0  # a process that lives answers in milliseconds; a dead one's connection may take the broker's patience
 ASKED_MAX = 3
 AGAIN_S = 30.0  # a connection that broke without a word stays listed for up to 120 s
-ABSENT_MAX = 1_000
+SEATS_MAX = MEMBERS_MAX  # of a group, in one answer
 
 
 class Joining:
@@ -104,22 +105,23 @@ class Joining:
             other = await self._ask(cluster, name, topic, member)
             if other is not None:
                 raise self._name_taken(name, other)
-        absent: dict[str, int] = {}
+        kept: dict[str, int] = {}
         strikes, ages = 0, tuple[int, ...]()
         for each in asked(member, listed, ASKED_MAX):
             info = await self._ask(cluster, name, topic, each) if each != member else None
             if info is None:
                 continue
             seats, flaps = _attendance(info)
-            absent |= seats
+            for seat, kept_ms in seats.items():  # as the one says that saw it leave
+                kept[seat] = min(kept_ms, kept.get(seat, kept_ms))
             mine = flaps.get(key_of(member), (0,))
             if mine[0] > strikes:
                 strikes, ages = mine[0], mine[1:]
         group.rebalance.adopt(
-            {seat: kept_ms for seat, kept_ms in absent.items() if seat not in listed},
+            {seat: kept_ms for seat, kept_ms in kept.items() if seat not in listed},
             [each for each in listed if each != member and grace_of(each)],
         )
-        if member in absent:
+        if member in kept:
             return  # its seat is kept, and its locks are for itself
         others = [each for each in listed if each != member]
         if others and group.plan.orderly and grace_of(member):
@@ -215,20 +217,25 @@ def _moment(text: str) -> str:
     return datetime.fromtimestamp(int(text) / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def attendance_text(absent: Mapping[str, int], flaps: Mapping[str, tuple[int, ...]]) -> str:
+def attendance_text(absent: Mapping[str, int], present: Sequence[str], flaps: Mapping[str, tuple[int, ...]]) -> str:
     """What a member tells another one that is about to join."""
-    return json.dumps({"absent": dict(absent), "flaps": dict(flaps)}, separators=(",", ":"))
+    said = {"absent": dict(absent), "present": list(present), "flaps": dict(flaps)}
+    return json.dumps(said, separators=(",", ":"))
 
 
 def _attendance(info: RunningInfo) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
-    """What another member has seen; nothing where it says nothing that we understand."""
+    """The seats that another member keeps or would keep, and who flaps; nothing where we do not understand it.
+
+    A member looks at the lists once a second at most. Who has left since is on its last list and not on ours.
+    """
     try:
         found = json.loads(info.properties.get(ATTENDANCE, "{}"))
-        seats = {str(seat): int(kept_ms) for seat, kept_ms in found.get("absent", {}).items()}
-        absent = {seat: min(kept_ms, grace_of(seat)) for seat, kept_ms in seats.items()}
+        seats = {str(seat): limits.GRACE_MAX_MS for seat in found.get("present", ())}
+        seats |= {str(seat): int(kept_ms) for seat, kept_ms in found.get("absent", {}).items()}
+        seats = {seat: min(kept_ms, grace_of(seat)) for seat, kept_ms in seats.items()}
         flaps = {str(key): tuple(map(int, numbers)) for key, numbers in found.get("flaps", {}).items() if numbers}
     except (ValueError, TypeError, AttributeError, RecursionError):
         return {}, {}
-    if len(absent) > ABSENT_MAX or len(flaps) > 2 * limits.FLAPPERS_MAX:
+    if len(seats) > SEATS_MAX or len(flaps) > 2 * limits.FLAPPERS_MAX:
         return {}, {}
-    return {seat: kept_ms for seat, kept_ms in absent.items() if kept_ms > 0}, flaps
+    return {seat: kept_ms for seat, kept_ms in seats.items() if kept_ms > 0}, flaps

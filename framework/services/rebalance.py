@@ -91,9 +91,8 @@ class RebalanceLoop:
         """How often the lists were looked at between rounds."""
         self._attendance: dict[str, Attendance] = {}
         """Topic -> who counts: one who was here a moment ago may keep its seat."""
-        self._adopted: dict[str, int] = {}
-        self._listed_before: tuple[str, ...] = ()
-        """Seats that are kept, as another member said before we joined, and until when."""
+        self._told = Attendance()
+        """What other members said before we joined; the first topic's, from its first look on."""
         self._complaints: dict[str, str] = {}
         """Topic -> why it could not be balanced; logged on entering and leaving."""
         self._idle: dict[str, None] = {}
@@ -128,24 +127,31 @@ class RebalanceLoop:
     def adopt(self, absent: Mapping[str, int], listed: Iterable[str]) -> None:
         """Count members in: the absent for these milliseconds, as others keep their seats; the listed until they go."""
         now_ms = self._clock.monotonic_ms()
-        self._adopted = {member: now_ms + kept_ms for member, kept_ms in absent.items()}
-        self._listed_before = tuple(listed)
+        self._told = Attendance({member: now_ms + kept_ms for member, kept_ms in absent.items()}, listed)
 
     def wait(self, wait_ms: int) -> None:
         """Take the first queues no sooner than this: others that start with us may still be on their way."""
         self._not_before_ms = self._clock.monotonic_ms() + wait_ms
 
     @property
+    def _known(self) -> Attendance:
+        """Of the topic that was looked at first; before that, what other members said."""
+        return next(iter(self._attendance.values()), self._told)
+
+    @property
     def absent(self) -> dict[str, int]:
         """Whose seats are kept, and for how much longer."""
-        found = self._attendance.get(self._topics[0]) if self._topics else None
-        return {} if found is None else found.absent(self._clock.monotonic_ms())
+        return self._known.absent(self._clock.monotonic_ms())
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """Whose seats would be kept, of those that were listed at the last look."""
+        return self._known.present
 
     @property
     def flaps(self) -> dict[str, tuple[int, ...]]:
         """Who came and went: see `Attendance.flaps`."""
-        found = self._attendance.get(self._topics[0]) if self._topics else None
-        return {} if found is None else found.flaps(self._clock.monotonic_ms())
+        return self._known.flaps(self._clock.monotonic_ms())
 
     def now(self) -> None:
         """A round is wanted at once; several wishes within a second are one round."""
@@ -267,7 +273,8 @@ class RebalanceLoop:
             self._doubled()
         attendance = self._attendance.get(topic)
         if attendance is None:
-            attendance = self._attendance[topic] = Attendance(self._adopted, self._listed_before)
+            attendance = self._known.of_another_topic() if self._attendance else self._told
+            self._attendance[topic] = attendance
         members = attendance.counted(listed, self._clock.monotonic_ms())
         away = self._routes.away(topic)
         given_up = {broker for broker, since in away.items() if not attendance.all_expect(int(since * 1000))}

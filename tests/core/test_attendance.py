@@ -66,6 +66,24 @@ def test_who_was_listed_before_our_first_look_keeps_its_seat(safeguard: str | No
     assert (([A, B, C], [A, B, C], [A, B]) == counted) is (safeguard is None)
 
 
+def test_those_are_present_whose_seat_would_be_kept() -> None:
+    seen = Attendance({C: 4_000}, [B])
+    assert [B] == list(seen.present), "as somebody said, before the first look"
+    seen.counted([A, PLAIN], 1_000)
+    assert [A] == list(seen.present)
+    seen.counted([A, B, C, PLAIN], 2_000)
+    assert [A, B, C] == list(seen.present)
+
+
+def test_another_topic_begins_with_the_seats_that_are_kept() -> None:
+    seen = Attendance()
+    seen.counted([A, B, C], 0)
+    seen.counted([A, B], 1_000)
+
+    other = seen.of_another_topic()
+    assert ([A, C], [A]) == (other.counted([A], 2_000), other.counted([A], 11_000))
+
+
 def test_without_the_safeguard_a_restart_moves_queues() -> None:
     with left_out("a seat is kept through a restart"):
         seen = Attendance()

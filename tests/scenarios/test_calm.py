@@ -127,6 +127,31 @@ def test_who_joins_meanwhile_counts_the_seats_that_others_keep() -> None:
     tell(scenario, members(12))
 
 
+@pytest.mark.parametrize("leaves", [True, False])
+def test_who_joins_counts_also_the_seat_of_one_whom_nobody_has_missed_yet(leaves: bool) -> None:
+    """Members look at the lists once a second at most: the only one that can be asked had looked just before."""
+
+    async def scenario(story: Story) -> None:
+        machines = await begin(story, 3, 12)
+        await story.sleep("5s")
+        await story.leave(machines[1])
+        await story.sleep("300ms")
+        assert machines[0].app is not None
+        assert 1 == len(machines[0].app.snapshot().groups[0].absent)
+        if leaves:
+            await story.leave(machines[2])
+        else:
+            story.crash(machines[2])
+        story.restart(machines[1])
+        await story.sleep("4s")
+        assert [4, 4] == [len(story.queues_of(machine, "orders")) for machine in machines[:2]]
+        story.restart(machines[2])
+        await story.within("5s").until(lambda story: shared(story, 12))
+        assert {1} == {len(who) for who in places(story).values()}
+
+    tell(scenario, members(12))
+
+
 async def flapping(story: Story, *, up_s: float, down_s: float, minutes: int = 10) -> Machine:
     """One of five is killed again and again, and then it is steady."""
     machines = await begin(story, 5, 5)

@@ -82,6 +82,7 @@ def group_picture(
         is_broadcasting=group.plan.broadcasting is not None,
         awaited=group.progress.awaited,
         absent=group.rebalance.absent,
+        present=group.rebalance.present,
         missing={unwrap(plan.namespace, topic): why for topic, why in group.rebalance.missing.said.items()},
         flaps=group.rebalance.flaps,
         repeats=sum(once.dropped for once in onces),

@@ -82,7 +82,7 @@ def _properties(picture: Snapshot, group: GroupSnapshot) -> dict[str, str]:
         "app.clock": _clock(picture.clock),
         HOST: picture.host,
         SESSION: picture.session,
-        ATTENDANCE: attendance_text(group.absent, group.flaps),
+        ATTENDANCE: attendance_text(group.absent, group.present, group.flaps),
         **({PAUSED: pause_text(group.pause)} if group.is_paused else {}),
         **({HELD: "; ".join(map(_breaker, group.breakers))} if group.breakers else {}),
         "group.balanced": str(group.is_balanced).lower(),
