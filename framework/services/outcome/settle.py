@@ -60,6 +60,8 @@ class Parked:
     backoff: Backoff
     words: LastWords | None = None
     """Of a dead letter: they travel with it."""
+    due: float = 0.0
+    """When it is tried next, on the loop's clock. A try that fails ahead of that changes nothing."""
     timer: asyncio.TimerHandle | None = None
     """While it is parked."""
 
@@ -229,7 +231,9 @@ class Settler:
                 "message parked", group=self._group, queue=queue, offset=job.message.queue_offset, reason=str(error)
             )
         self._stuck[window] = count + (not job.backoff.failures), str(error)
-        delay_ms = job.backoff.failed(self._chance.random())
+        loop = asyncio.get_running_loop()
+        if loop.time() >= job.due:
+            job.due = loop.time() + job.backoff.failed(self._chance.random()) / 1000
         if window.is_draining:  # its next owner is given the message again, and the handler runs once more
             self._give_up(job)
             return
@@ -237,7 +241,7 @@ class Settler:
             self._enqueue(job)
             return
         self._parked[job] = None
-        job.timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._unpark, job)
+        job.timer = loop.call_at(job.due, self._unpark, job)
 
     def _unpark(self, job: Parked) -> None:
         del self._parked[job]

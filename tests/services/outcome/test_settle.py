@@ -332,6 +332,21 @@ def test_a_try_that_was_under_way_when_the_broker_came_back_is_repeated_at_once(
     assert [0] == play(story)
 
 
+def test_tries_ahead_of_their_time_put_the_next_one_off_no_further() -> None:
+    """Else brokers that come and go a few times in half a minute would make a message wait for five more."""
+
+    async def story() -> list[int]:
+        it = Fixture(Brokers(*[GONE] * 6))
+        it.put(0)
+        for _ in range(5):
+            await asyncio.sleep(2.5)
+            it.settler.hurry()
+        await asyncio.sleep(20)
+        return [offset for offset, _ in it.ended]
+
+    assert [0] == play(story)
+
+
 def test_what_is_parked_of_a_moved_queue_is_forgotten_when_another_one_is_left() -> None:
     async def story() -> None:
         it = Fixture(Brokers(fails_always=True))
