@@ -10,7 +10,6 @@ from framework.broker.node import Node
 from framework.broker.request import Refusal
 from framework.broker.store.offsets import OffsetKey
 from framework.errors import bare
-from framework.marks import sometimes
 from framework.wire.codes import ResponseCode
 
 RECORD_BYTES_MAX = 64 * 1024  # sixteen times what our own members write
@@ -31,7 +30,6 @@ def place_of(node: Node, group: str, topic: str, number: int) -> OffsetKey:
 def check_epoch(node: Node, key: OffsetKey, epoch: int) -> None:
     """Refuse what a former owner says."""
     if is_refused_for(node, key, epoch):
-        sometimes("broker: a commit or a record of a former owner was refused")
         raise Refusal(
             ResponseCode.BOX_EPOCH_OUTDATED,
             f"epoch {epoch} of {key.group} in {key.topic}:{key.number} is outdated: another member has taken the queue",

@@ -62,7 +62,6 @@ class Brokers:
         answer = await self._calls.answer(queue, asking.request())
         offset = asking.result(answer, queue.broker)
         if offset == 0 and answer.version < NOT_FOUND_VERSION and not await self._is_stored(group, queue):
-            marks.sometimes("a broker answered 0 for a group that it has never seen")
             return None
         if offset is not None:
             self._first.note(group, queue)

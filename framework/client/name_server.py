@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 import structlog
 
-from framework import marks
 from framework.errors import BrokerUnreachable, FrameworkError, NotConnected, ProtocolError, Refused, is_said
 from framework.net.address import parse_address
 from framework.net.pool import Pool
@@ -50,8 +49,6 @@ class NameServer:
             except (BrokerUnreachable, Refused) as error:
                 last = error
                 continue
-            if step:
-                marks.sometimes("another name server was chosen")
             self._chosen, self.failure = index, None
             self._note(None)
             try:

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import structlog
 
-from framework import marks
 from framework.client.first_commits import FirstCommits
 from framework.client.routes import RouteTable
 from framework.core import limits
@@ -200,10 +199,7 @@ class Puller:
     def _wanted(self, messages: list[Message]) -> list[Message]:
         """The second check, by text: the broker compared hashes, and two tags may share one."""
         tags = self._tags
-        wanted = [message for message in messages if message.tags in tags]
-        if len(wanted) < len(messages):
-            marks.sometimes("a message of another tag with the same hash was dropped")
-        return wanted
+        return [message for message in messages if message.tags in tags]
 
     def __repr__(self) -> str:
         return f"<Puller {self._queue} by replica {self._broker_id}>"

@@ -158,7 +158,6 @@ class RouteTable:
         before = self._routes[topic]
         if route is None:
             if before is not None:
-                marks.sometimes("a route was kept though the name server forgot it")
                 self._complain(topic, FORGOTTEN if self._is_served(before) else AWAY)
             return before
         doubt = self._doubts.setdefault(topic, Doubt())
@@ -166,8 +165,6 @@ class RouteTable:
         missing = ", ".join(sorted(doubt.missing.keys() - route.away.keys()))
         if missing:
             marks.sometimes("a broker was kept that a name server left out")
-        if route.away:
-            marks.sometimes("a broker was kept that had gone away")
         self._complain(topic, f"the name server leaves out {missing}, which we are connected to" if missing else None)
         self._put(topic, before, route)
         return route

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from framework import marks
 from framework.core import limits
 from framework.model.durations import to_ms, to_text
 
@@ -76,7 +75,6 @@ class Attendance:
         for member in sorted(self._since):
             if member in present:
                 if self._absent.pop(member, None) is not None:
-                    marks.sometimes("a member came back to its seat")
                     self._newest_ms = now_ms
             elif now_ms >= self._absent.setdefault(member, now_ms + grace_of(member)):
                 self._went(member, now_ms)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from framework import marks
 from framework.core import limits
 
 _NEVER = -1
@@ -70,7 +69,6 @@ class OrderLease:
         """The broker says that we hold the lock. False where that is no news, or comes too late to be believed."""
         self._is_asking = False
         if asking.epoch != self._epoch:
-            marks.sometimes("a lock was granted that could not be believed any more")
             self._due_ms = now_ms
             return False
         since_ms = asking.sent_ms

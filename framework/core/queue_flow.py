@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from framework import marks
 from framework.core import limits
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk, Run
@@ -219,7 +218,6 @@ class QueueFlow:
     def pulled(self, result: PullResult, now_ms: int) -> Chunk | None:
         """Take in a pull's answer; a chunk comes back where there is something to handle."""
         if self.state is _RETIRING or self.state is _RELEASED:
-            marks.sometimes("a pull was answered after its queue had been taken away")
             return None
         if type(result) is Found:
             return self._found(result, now_ms)
@@ -291,12 +289,10 @@ class QueueFlow:
         # Inside of its own range nothing is illegal: somebody has reset the group, and that is said only once.
         is_reset = result.min_offset <= self.next_offset <= result.max_offset
         if not is_reset and self.doubted is None:
-            marks.sometimes("the broker moved an offset, and was doubted")
             self._move("offset_doubted")
             # What is held goes on: most such answers come from a broker that is not all there yet.
             self.doubted, self.caught_up = offset, False
             return
-        marks.sometimes("the broker moved an offset")
         if self.is_sent_back and self._stored is not None:
             offset = min(offset, self._stored)  # what lies between is still at work, or nobody has read it
         self._move("offset_illegal")

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from framework import marks
 from framework.core import limits
 from framework.core.window import Window
 from framework.errors import StoreError, shorten
@@ -153,7 +152,6 @@ def within_limit(record: ProgressRecord) -> tuple[ProgressRecord, bytes]:
     content = record.encode()
     if len(content) <= limits.RECORD_BYTES_MAX:
         return record, content
-    marks.sometimes("ranges were folded for their size")
     folded = replace(record, finished=None)
     return folded, folded.encode()
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from framework import marks
 from framework.core import limits
 from framework.errors import FrameworkError
 
@@ -80,8 +79,6 @@ class Rolls:
             page.kept -= page.listed
         page.kept = page.kept - listed if now_ms < page.kept_until_ms else frozenset()
         page.listed, page.heard_ms, page.is_silent = listed, now_ms, False
-        if page.kept:
-            marks.sometimes("a member was kept that a young broker did not list")
         return gone if is_same else frozenset()
 
     def members(self, brokers: Sequence[str], now_ms: int) -> list[str]:

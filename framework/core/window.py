@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from framework import marks
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk, Run
 from framework.model.message import Message
@@ -65,7 +64,6 @@ class Window:
         if self.is_closed or end <= self.end:
             return None
         if begin < self.end:
-            marks.sometimes("a pull answered offsets that were admitted before")
             messages = [message for message in messages if message.queue_offset >= self.end]
             begin = self.end
         chunk = Chunk(messages, begin, end, size if messages else 0, self)
@@ -124,7 +122,6 @@ class Window:
         """
         is_behind_a_gap = chunk.end > self.committable  # what `settle` took from the front is counted no more
         if chunk.low >= chunk.count and chunk.count and is_behind_a_gap and not self.is_closed:
-            marks.sometimes("a finished chunk waited behind a gap")
             self._let_go(chunk)
             last = chunk.messages[-1]
             chunk.last = last.queue_offset, last.stored_ms, last.commit_log_offset

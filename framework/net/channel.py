@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeAlias, cast
 
 import structlog
 
-from framework import marks
 from framework.errors import ConnectionLost, ProtocolError
 from framework.net.address import peer_of
 from framework.net.channel_timer import (
@@ -254,7 +253,6 @@ class Channel(asyncio.Protocol):
     def retire(self) -> None:
         """Take no new requests; close when those under way are answered."""
         if self.is_open:
-            marks.sometimes("a connection was told to go away")
             log.info("channel retired", peer=self.peer, waiting=self._wire.waiting)
             self.is_open = False
             if not self._wire.waiting:

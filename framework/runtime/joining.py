@@ -129,7 +129,6 @@ class Joining:
         wait_ms = hold_ms(strikes, ages) if self._is_protecting else 0
         if wait_ms:
             self.held[name] = wait_ms
-            marks.sometimes("a flapping member waited before it joined")
             log.warning(
                 "join held back",
                 group=name, member=member, hold_ms=wait_ms, short_lives=strikes,

@@ -12,7 +12,6 @@ from typing import Protocol
 
 import structlog
 
-from framework import marks
 from framework.core.broker_time import BrokerTime, Reading
 from framework.errors import FrameworkError, is_said
 from framework.model.snapshot import ClockSnapshot
@@ -135,7 +134,6 @@ class ClockLoop:
             return
         self._silent.pop(address, None)
         if not self._clock.brokers.answered(address, reading, asked_ms, now()):
-            marks.sometimes("the clock of a broker was set")
             log.warning("broker clock stepped", broker=address)
 
     def _say(self) -> None:

@@ -196,5 +196,4 @@ class HeartbeatLoop:
             if answer.supports_v2 and not answer.subscription_changed and is_current:
                 self._known[address] = sent.fingerprint
         elif answer.subscription_changed and address in self._known:
-            marks.sometimes("a short heartbeat was followed by a whole one")
             self.now(address)

@@ -36,6 +36,7 @@ from tests.simulation.handling import handlers
 from tests.simulation.history import machine_of, place_of
 from tests.simulation.left_out import left_out
 from tests.simulation.rare.bends import RunBends, small_broker, small_settings
+from tests.simulation.rare.core_marks import core_watched
 from tests.simulation.rare.small_limits import small_in_code
 from tests.simulation.recorder import Recorder
 from tests.simulation.watching.watch import Watch
@@ -142,7 +143,11 @@ class Cluster(plain.Cluster):
         bends = RunBends(self.workload, self.loop.streams.named, lambda: self.is_healed, self.recorder.rarely)
         marks.install(self.recorder.reached, bends)
         try:
-            with small_in_code(self.workload.small), left_out(*self._mutants):
+            with (
+                small_in_code(self.workload.small),
+                left_out(*self._mutants),
+                core_watched(self.recorder.reached),
+            ):
                 return run_on(self.loop, self._play(scenario))
         finally:
             marks.install()

@@ -258,8 +258,13 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
         ),
         Change(
             "framework.services.crew.threads",
-            "    if not slot.has_expired(member):\n        return False\n",
-            "    return False\n",
+            "    late = [index for index in ended if slot.has_expired((chunk, index))]\n",
+            "    late = []\n",
+        ),
+        Change(
+            "framework.services.crew.threads",
+            "    if slot.verdicts is not None and slot.has_expired((chunk, index)):\n",
+            "    if False:\n",
         ),
     ),
     "an owner says its offset again": (
@@ -341,8 +346,8 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
     "a late result changes nothing": (
         Change(
             "framework.services.orderly.ends",
-            "        if portion.window.is_closed or not lane.desk.lease.holds(now_ms):\n            marks.sometimes",
-            "        if False:\n            marks.sometimes",
+            "        return portion.window.is_closed or not lane.desk.lease.holds(now_ms)\n",
+            "        return False\n",
         ),
     ),
     "a lost connection leaves no lease": (

@@ -10,10 +10,11 @@ import pytest
 import framework
 from framework.testing.errors import Violation
 from tests.simulation.__main__ import KEPT_SEEDS, Run, complaints, kept_runs, main, run_all, swarm
-from tests.simulation.expected_marks import ELSEWHERE, EXPECTED, SELDOM
+from tests.simulation.expected_marks import EXPECTED, SELDOM
 from tests.simulation.failures.plan_text import replay_line, written
 from tests.simulation.faults.kinds import ALL_KINDS, FaultKind
 from tests.simulation.plans.plan import draw
+from tests.simulation.rare.core_marks import CAME_BACK, KEPT
 from tests.simulation.simulation import play, replay_command
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
@@ -104,15 +105,16 @@ def test_a_failure_is_one_line_to_repeat() -> None:
 
 
 def test_every_mark_in_the_code_is_accounted_for() -> None:
-    """Either the simulation must reach it, or it is said where it is reached instead."""
-    in_code = set()
+    """The simulation must reach it, each three hundred seeds or some thousand; and none is in the core."""
+    in_code = {CAME_BACK, KEPT}
     for path in HOME.rglob("*.py"):
         if "testing" not in path.parts:
             text = path.read_text(encoding="utf-8")
+            assert "core" not in path.relative_to(HOME).parts or not re.search(r"\bmarks\b", text), path
             in_code |= set(re.findall(r"\b(?:sometimes|stretched|rarely)\(\s*[\"']([^\"']+)[\"']", text))
 
-    assert in_code == {*EXPECTED, *ELSEWHERE, *SELDOM}
-    assert len(in_code) == len(EXPECTED) + len(ELSEWHERE) + len(SELDOM)
+    assert in_code == {*EXPECTED, *SELDOM}
+    assert len(in_code) == len(EXPECTED) + len(SELDOM) <= 60
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=lambda kind: kind.name)

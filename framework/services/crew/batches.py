@@ -12,7 +12,6 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from typing import Any
 
-from framework import marks
 from framework.core.chunk import Chunk
 from framework.core.expiry import BatchSlot, Slot, Span
 from framework.core.window import Window
@@ -205,7 +204,6 @@ class BatchCrew:
         """A handler that was given up has ended: nothing changes but the counts, and there is a place again."""
         del self.fenced[slot]
         if has_result:
-            marks.sometimes("a handler ended after its message had expired")
             for chunk, count in Counter(chunk for chunk, _ in slot.running).items():
                 chunk.run.late(chunk, count)
         self._look()

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from framework import marks
 from framework.core.chunk import Chunk, Run
 from framework.core.expiry import Slot
 from framework.core.window import Window
@@ -242,5 +241,4 @@ def _not_success(run: Run, slot: Slot, chunk: Chunk, index: int, result: object)
             chunk.finish(index)
             run.left(chunk, 1)
     elif not isinstance(result, asyncio.CancelledError):
-        marks.sometimes("a handler ended after its message had expired")
         run.late(chunk, 1)

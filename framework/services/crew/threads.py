@@ -15,9 +15,8 @@ from collections import deque
 from collections.abc import Iterator
 from functools import partial
 
-from framework import marks
 from framework.core.chunk import Chunk
-from framework.core.expiry import Member, Slot
+from framework.core.expiry import Slot
 from framework.core.results import has_failed
 from framework.core.window import Window
 from framework.ports import Clock, Workers
@@ -277,7 +276,7 @@ def _bring_home(chunk: Chunk, ended: list[int], slot: Slot) -> None:
 
 def _bring_what_counts(chunk: Chunk, ended: list[int], slot: Slot) -> None:
     """Of a thread that was given up: what was brought home for it then is not counted again, nor what expired."""
-    late = [index for index in ended if _is_late(slot, (chunk, index))]
+    late = [index for index in ended if slot.has_expired((chunk, index))]
     counted = 0
     if not chunk.is_finished:  # a chunk that is may have let go of its messages
         counted = sum(chunk.finish(index) for index in ended if index not in late)
@@ -287,14 +286,7 @@ def _bring_what_counts(chunk: Chunk, ended: list[int], slot: Slot) -> None:
 
 
 def _bring_uncommon_home(chunk: Chunk, index: int, result: object, slot: Slot, started: float) -> None:
-    if slot.verdicts is not None and _is_late(slot, (chunk, index)):
+    if slot.verdicts is not None and slot.has_expired((chunk, index)):
         chunk.run.late(chunk, 1)
     else:
         chunk.run.not_success(chunk, index, result, started)
-
-
-def _is_late(slot: Slot, member: Member) -> bool:
-    if not slot.has_expired(member):
-        return False
-    marks.sometimes("a handler ended after its message had expired")
-    return True

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import structlog
 
-from framework import marks
 from framework.core import limits
 from framework.core.offsets import OffsetTable
 from framework.core.ranges import ProgressRecord, decode
@@ -85,8 +84,6 @@ class Handover:
             owner = await self._still_owned_by()
             waited_ms = shared.clock.monotonic_ms() - self._since_ms
             if owner is None or waited_ms >= limits.HANDOVER_MS:
-                if owner is not None:
-                    marks.sometimes("a hand-over was not announced in time")
                 if waited_ms >= limits.HANDOVER_LOOK_MS:
                     shared.awaited += 1
                     log.info(

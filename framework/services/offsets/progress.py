@@ -152,7 +152,6 @@ class QueueProgress:
                 reason = self._doubted(error)
         self._unread = 0
         if reason is not None:
-            marks.sometimes("a record of ranges was thrown away")
             (log.debug if self._is_said else log.warning)("progress discarded", **self._where, reason=reason)
         must_void = reason is not None
         if must_void or reason is None:
@@ -165,7 +164,6 @@ class QueueProgress:
         self._may_stand = found is not None
         if found is not None:
             ranges = joined(found.ranges, offset, found.last.offset + 1)
-            marks.sometimes("a take-over passed over what had ended above a gap")
             self.passing, self._inherited = Passing(ranges), found
             log.info("progress taken over", **self._where, offset=offset, low=found.low.offset, ranges=found.ranges)
         return True
@@ -372,7 +370,6 @@ class QueueProgress:
         must_wait = window.is_draining or self._clock.monotonic_ms() - self._taken_ms < limits.TAKE_AGAIN_MS
         if must_wait and not await self._is_left_behind():
             return False
-        marks.sometimes("an owner was superseded by one that is gone again")
         log.info("queue re-acquired", **self._where, epoch=self.epoch)
         return True
 

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 
 import structlog
 
-from framework import marks
 from framework.core import limits
 from framework.core.chunk import Chunk
 from framework.core.lanes import Lanes
@@ -232,7 +231,6 @@ class Orderly:
             if first is None or now_ms >= over_ms or self._working > self._size or lane.is_held_back:
                 return
             if now_ms < self._pulse.look_around(now_ms):
-                marks.sometimes("a process that had been stopped looked around before it started anything")
                 await asyncio.sleep(LOOK_AROUND_MS / 1000)
                 continue
             if (portion is not None and portion is not first) or now_ms >= breathes_ms:
@@ -315,7 +313,6 @@ class Orderly:
         reason = None if desk.is_told else why_full(desk)
         if reason is not None:
             desk.is_told = True
-            marks.sometimes("blocked lines held a whole window")
             log.warning("queue held", group=self._group, queue=str(desk.pull.queue), reason=reason)
 
     def __repr__(self) -> str:

@@ -93,10 +93,7 @@ class OrderlyOutcomes:
             pull.left(portion.chunk, unsaid)
 
     def _is_late(self, lane: Lane, portion: Portion, now_ms: int) -> bool:
-        if portion.window.is_closed or not lane.desk.lease.holds(now_ms):
-            marks.sometimes("a handler ended after its lease was lost")
-            return True
-        return False
+        return portion.window.is_closed or not lane.desk.lease.holds(now_ms)
 
     def _advance(self, lane: Lane, portion: Portion, count: int) -> None:
         if lane.line.is_reported:
@@ -303,7 +300,6 @@ class OrderlyOutcomes:
             await marks.stretched("a dead letter is durable")
         except FrameworkError as error:
             if line.copies and line.copies[0][0] is portion:
-                marks.sometimes("a dead letter of an orderly queue could not be sent")
                 log.warning(
                     "dead letter not sent",
                     group=self._group, queue=str(pull.queue), offset=message.queue_offset, reason=str(error),

@@ -11,7 +11,6 @@ from typing import Protocol
 
 import structlog
 
-from framework import marks
 from framework.core.chunk import Chunk
 from framework.core.results import Result, result_of
 from framework.core.retry import SendBack, Settle, Stay, cut_short
@@ -74,7 +73,6 @@ class Outcomes:
     def not_success(self, pull: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
         """Not plain success: name the outcome, decide, carry out."""
         if chunk.window.is_closed:
-            marks.sometimes("a handler ended after its queue was gone")
             self._counts.late += 1
             return
         group, message = self._group, chunk.messages[index]

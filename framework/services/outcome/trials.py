@@ -13,7 +13,6 @@ from typing import Protocol
 
 import structlog
 
-from framework import marks
 from framework.core.breaker import Breaker
 from framework.core.chunk import Chunk
 from framework.core.results import FAILURES, Result
@@ -158,7 +157,6 @@ class Trials:
     # Opening and closing
 
     def _opened(self, breaker: Breaker, cause: str, failures: int) -> None:
-        marks.sometimes("a breaker opened")
         log.error(
             "breaker opened",
             group=self._group, topic=breaker.topic, failures=failures, reason=cause,
@@ -174,7 +172,6 @@ class Trials:
             self._task = supervise(self._tree, f"breaker {self._group}", self._try, self._chance)
 
     def _closed(self, breaker: Breaker, **why: object) -> None:
-        marks.sometimes("a breaker closed")
         log.info("breaker closed", group=self._group, topic=breaker.topic, **why)
         for pull in self._pulls(breaker):
             pull.flow.is_tripped = self._is_held(pull)

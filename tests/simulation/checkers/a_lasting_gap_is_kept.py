@@ -9,6 +9,7 @@ from tests.simulation.checkers.disturbances import Disturbances
 from tests.simulation.checkers.excuses import excuse
 from tests.simulation.facts import Finished, Life, Said, Started
 from tests.simulation.history import History
+from tests.simulation.rare.core_marks import FOLDED
 
 NAME = "a lasting gap is kept"
 PATIENCE_S = 3.0
@@ -25,7 +26,6 @@ SLOWING = frozenset(
     }
 )  # fmt: skip
 """Rare marks that put it off."""
-FOLDED = "ranges were folded for their size"
 
 Queue = tuple[str, str]
 """Group and queue."""

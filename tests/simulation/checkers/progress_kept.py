@@ -24,13 +24,12 @@ from tests.simulation.facts import (
     ThrownAway,
 )
 from tests.simulation.history import History, machine_of
+from tests.simulation.rare.core_marks import FOLDED
 from tests.simulation.ways.facts import Repeated
 
 PASSED, REPEATED = "passed over was finished", "what was kept is not repeated"
 Key = tuple[str, str]
 """Group and queue."""
-FOLDED = "ranges were folded for their size"
-"""Then an empty record took the place of one with ranges."""
 
 
 def passed_over_was_finished(history: History) -> Iterator[Violation]:
