@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from tests.hostile import frames
@@ -280,6 +280,118 @@ async def big_answers(port: int) -> None:
             await asyncio.sleep(1)
 
     await many(100, port, story)
+
+
+async def queried(port: int, connections: int, large: Sequence[bytes], topic: str, key: str) -> None:
+    """Connections that ask by a key and read each answer; the first one sends some large messages before."""
+    asked = {"topic": topic, "key": key, "maxNum": "64", "beginTimestamp": "0", "endTimestamp": str(1 << 60)}
+    query = frames.request(12, asked)
+
+    async def story(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for data in large if number == 0 else ():
+            writer.write(data)
+            await take_answer(reader)
+        while True:
+            writer.write(query)
+            await writer.drain()
+            await take_answer(reader)
+
+    await many(connections, port, story)
+
+
+@attack
+async def large_queries(port: int) -> None:
+    """30 connections ask by a key whose messages are twice what a frame holds."""
+    big = frames.send("hostile-keys", bytes(1_000_000), properties="KEYS\x01big\x02")
+    await queried(port, 30, [big] * 9, "hostile-keys", "big")
+
+
+@attack
+async def colliding_keys(port: int) -> None:
+    """20 connections ask by a key that no message has; large ones name another key of the same CRC-32 640 times."""
+    names = " ".join(["plumless"] * 640)
+    big = frames.send("hostile-crc", bytes(3_900_000), properties=f"KEYS\x01{names}\x02")
+    await queried(port, 20, [big] * 8, "hostile-crc", "buckeroo")
+
+
+@attack
+async def sql_subscriptions(port: int) -> None:
+    """10 connections, heartbeats with 1,000 SQL92 subscriptions, each of its own condition of 5 or of 150 comparisons."""
+    bodies = []
+    for each in range(4):
+        wants = [
+            {"topic": f"t{i}", "expressionType": "SQL92", "subVersion": 1,
+             "subString": " OR ".join(f"a{i} > {each}{n}" for n in range((5, 150)[each % 2]))}
+            for i in range(1_000)
+        ]  # fmt: skip
+        group = {
+            "groupName": "g", "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING",
+            "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET", "subscriptionDataSet": wants,
+        }  # fmt: skip
+        bodies.append(json.dumps({"clientID": "h", "consumerDataSet": [group]}).encode())
+
+    async def story(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(frames.request(34, None, bodies[number % len(bodies)]))
+            await writer.drain()
+            await take_answer(reader)
+
+    await many(10, port, story)
+
+
+@attack
+async def dear_conditions(port: int) -> None:
+    """40 connections, pulls that compare texts of 32,000 digits 150 times each; half of them wait for more of these."""
+    send = frames.send("hostile-digits", b"x", properties=f"a\x01{'7' * 32_000}\x02")
+    condition = " OR ".join(f"a < {i}" for i in range(150))
+
+    async def story(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        wait_ms = 15_000 if number % 2 else 0
+        reading = asyncio.ensure_future(swallow(reader))
+        try:
+            while not reading.done():
+                writer.write(send if number < 4 else frames.pull("hostile-digits", tags=condition, kind="SQL92",
+                                                                 wait_ms=wait_ms) * 10)  # fmt: skip
+                await writer.drain()
+                await asyncio.sleep(0.1)
+        finally:
+            reading.cancel()
+
+    await many(40, port, story)
+
+
+@attack
+async def long_names(port: int) -> None:
+    """100 connections: ever new members of one group with the longest names, some too long, and its list after each."""
+    count = 0
+    group = {
+        "groupName": "crowd", "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING",
+        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET", "subscriptionDataSet": [],
+    }  # fmt: skip
+
+    async def story(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal count
+        while True:
+            count += 1
+            size = 4_000_000 if number == 0 else 255
+            body = json.dumps({"clientID": f"{count}-".ljust(size, "x"), "consumerDataSet": [group]}).encode()
+            writer.write(frames.request(34, None, body) + frames.request(38, {"consumerGroup": "crowd"}))
+            await writer.drain()
+            await take_answer(reader)
+            await take_answer(reader)
+
+    await many(100, port, story)
+
+
+@attack
+async def silent_handshakes(port: int) -> None:
+    """3,000 connections to a port of TLS that begin no handshake, or half of one."""
+
+    async def story(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"\x16\x03\x01\x02\x00\x01"[: number % 7])
+        await swallow(reader)
+
+    await many(3_000, port, story)
 
 
 async def _main(name: str, port: int, seconds: float) -> None:

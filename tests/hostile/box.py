@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -77,8 +78,10 @@ def box(folder: Path, *options: str) -> Iterator[Box]:
 class GoodClient:
     """One connection that asks one thing after the other, and keeps what each took."""
 
-    def __init__(self, port: int, *, key: str = "", secret: str = "") -> None:
+    def __init__(self, port: int, *, key: str = "", secret: str = "", ca_file: Path | None = None) -> None:
+        """By TLS where there is a `ca_file`."""
         self._port, self._key, self._secret = port, key, secret
+        self._tls = None if ca_file is None else ssl.create_default_context(cafile=ca_file)
         self._socket: socket.socket | None = None
         self._frames = frames.Frames()
         self.took: list[float] = []
@@ -101,6 +104,8 @@ class GoodClient:
     def _ask(self, code: int, fields: dict[str, str], body: bytes) -> frames.Received:
         if self._socket is None:
             self._socket = socket.create_connection(("127.0.0.1", self._port), timeout=PATIENCE_S)
+            if self._tls is not None:
+                self._socket = self._tls.wrap_socket(self._socket, server_hostname="127.0.0.1")
             self._frames = frames.Frames()
         if self._key:
             fields = frames.signed(fields, body, self._key, self._secret)
