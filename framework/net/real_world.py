@@ -13,6 +13,7 @@ import random
 import resource
 import socket
 import threading
+from asyncio.sslproto import SSLProtocol
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -37,6 +38,7 @@ LISTEN_BACKLOG = 256
 READ_BYTES = 128 * 1024
 """Of one connection in one turn of the loop. With many queues at work a turn of asyncio's 256 KiB brings more messages
 than stay in a processor's cache until they are handled, and that made each of them a quarter dearer."""
+TLS_READ_BYTES = 64 * 1024  # each connection has a buffer of so many; asyncio's are 256 KiB
 HANDSHAKE_SECONDS = 10.0  # asyncio's own are 60
 FILES_BESIDE = 16  # for what is opened beside sockets later on: logs, databases' own files, a thread's pipe
 THREADS = "the thread of this handler"
@@ -80,6 +82,8 @@ class RealNetwork:
         def make_doorstep() -> Any:
             return _Doorstep(cast("TlsOwner", make_owner()), tls)
 
+        if tls is not None:
+            SSLProtocol.max_size = TLS_READ_BYTES  # of this whole process; it has no other place
         server = await asyncio.get_running_loop().create_server(
             make_owner if tls is None else make_doorstep,  # type: ignore[arg-type]  # as above
             host,
@@ -114,7 +118,7 @@ class RealNetwork:
 class _Doorstep(asyncio.Protocol):
     """An accepted connection until its TLS handshake is over.
 
-    asyncio would begin the handshake, which takes a third of a MiB, before anybody hears of the connection; so the
+    asyncio would begin the handshake, which takes 300 KiB, before anybody hears of the connection; so the
     owner is told first, and may close it. What comes with the handshake's last bytes waits for the owner.
     """
 
@@ -130,6 +134,10 @@ class _Doorstep(asyncio.Protocol):
             self._handshake = asyncio.get_running_loop().create_task(self._shake_hands(transport))
 
     async def _shake_hands(self, transport: Any) -> None:
+        if transport.is_closing():  # its place has gone to another that came at the same time: a handshake would wait
+            for tell in self._early:
+                tell()
+            return
         loop = asyncio.get_running_loop()
         try:
             secured: Any = await loop.start_tls(

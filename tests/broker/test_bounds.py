@@ -6,7 +6,7 @@ import asyncio
 import resource
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from json import dumps
 from pathlib import Path
 from typing import Any
@@ -115,6 +115,31 @@ def test_silent_connections_to_a_tls_port_count_and_give_way_to_who_speaks(
     assert most <= 8
     assert [0, 0] == codes
     assert 8 == left
+
+
+def test_of_many_that_come_at_once_who_has_given_way_begins_no_handshake(
+    ca: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each stayed for the ten seconds of a handshake, though its connection had ended: 3,000 silent ones took 2 GB."""
+    own = files(ca, tmp_path)
+    handshakes = _Handshakes(monkeypatch)
+
+    async def story() -> tuple[int, int]:
+        async with _by_tls(own, channels_max=8) as broker:
+            (listener,) = broker._listeners
+            with ExitStack() as stack:
+                ours = [stack.enter_context(each) for each in _silent(broker.address, 60)]  # accepted in one turn
+                for each in ours[:-8]:
+                    each.settimeout(0)
+                    with suppress(ConnectionResetError):
+                        assert b"" == await asyncio.get_running_loop().sock_recv(each, 1)
+                most = len(listener.channels)
+            await until(lambda: not listener.channels, "the end of all")
+            return most, handshakes.begun
+
+    most, begun = asyncio.run(story())
+    assert 8 == most
+    assert begun <= 16, "those that stay, and no other"
 
 
 def test_where_all_are_at_work_a_newcomer_to_a_tls_port_costs_no_handshake(

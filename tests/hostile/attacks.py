@@ -316,7 +316,7 @@ async def colliding_keys(port: int) -> None:
 
 @attack
 async def sql_subscriptions(port: int) -> None:
-    """10 connections, heartbeats with 1,000 SQL92 subscriptions, each of its own condition of 5 or of 150 comparisons."""
+    """10 connections, heartbeats with 1,000 SQL92 subscriptions, each with a condition of 5 or of 150 comparisons."""
     bodies = []
     for each in range(4):
         wants = [
