@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from tests.hostile import frames
 
@@ -47,6 +47,16 @@ async def swallow(reader: asyncio.StreamReader) -> None:
     """Read to the end."""
     while await reader.read(1 << 18):
         pass
+
+
+@asynccontextmanager
+async def swallowed(reader: asyncio.StreamReader) -> AsyncIterator[asyncio.Task[None]]:
+    """Whatever comes meanwhile; the task is done when nothing comes any more."""
+    reading = asyncio.create_task(swallow(reader))
+    try:
+        yield reading
+    finally:
+        reading.cancel()
 
 
 async def take_answer(reader: asyncio.StreamReader) -> None:
@@ -127,13 +137,10 @@ async def pipelined_sends(port: int) -> None:
     data = b"".join(frames.send("hostile-sends", b"x" * 200, number=number) for number in range(2000))
 
     async def story(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        reading = asyncio.ensure_future(swallow(reader))
-        try:
+        async with swallowed(reader):
             while True:
                 writer.write(data)
                 await writer.drain()
-        finally:
-            reading.cancel()
 
     await many(40, port, story)
 
@@ -174,14 +181,11 @@ async def sql_polls(port: int) -> None:
         for each in range(100):
             tags = " OR ".join(f"a{number} = '{each}-{i}'" for i in range(100))
             polls.append(frames.pull("hostile-sql", wait_ms=15_000, tags=tags, kind="SQL92"))
-        reading = asyncio.ensure_future(swallow(reader))
-        try:
+        async with swallowed(reader):
             while True:
                 writer.write(send if number < 3 else b"".join(polls))
                 await writer.drain()
                 await asyncio.sleep(0.5)
-        finally:
-            reading.cancel()
 
     await many(100, port, story)
 
@@ -216,14 +220,11 @@ async def fat_headers(port: int) -> None:
     ]
 
     async def story(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        reading = asyncio.ensure_future(swallow(reader))
-        try:
+        async with swallowed(reader) as reading:
             while not reading.done():
                 writer.write(frames.frame(headers[number % 3]) * 20)
                 await writer.drain()
                 await asyncio.sleep(0)
-        finally:
-            reading.cancel()
 
     await many(60, port, story)
 
@@ -246,9 +247,8 @@ async def many_places(port: int) -> None:
     """20 connections: topics, groups, queues, commits and pulls of ever new names."""
 
     async def story(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        reading = asyncio.ensure_future(swallow(reader))
         begin = number * 1_000_000
-        try:
+        async with swallowed(reader):
             while True:
                 data = []
                 for step in range(begin, begin + 500):
@@ -261,8 +261,6 @@ async def many_places(port: int) -> None:
                 begin += 500
                 writer.write(b"".join(data))
                 await writer.drain()
-        finally:
-            reading.cancel()
 
     await many(20, port, story)
 
@@ -347,15 +345,12 @@ async def dear_conditions(port: int) -> None:
 
     async def story(number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         wait_ms = 15_000 if number % 2 else 0
-        reading = asyncio.ensure_future(swallow(reader))
-        try:
+        async with swallowed(reader) as reading:
             while not reading.done():
                 writer.write(send if number < 4 else frames.pull("hostile-digits", tags=condition, kind="SQL92",
                                                                  wait_ms=wait_ms) * 10)  # fmt: skip
                 await writer.drain()
                 await asyncio.sleep(0.1)
-        finally:
-            reading.cancel()
 
     await many(40, port, story)
 

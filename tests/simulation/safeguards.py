@@ -223,7 +223,11 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
         ),
     ),
     "a key is recorded after success only": (
-        Change("framework.services.call.once", "            if is_done:\n", "            if True:\n"),
+        Change(
+            "framework.services.call.once",
+            "            if _is_success(value) and not delivery.is_expired:\n",
+            "            if True:\n",
+        ),
     ),
     "durations are measured by a clock that nobody sets": (
         Change(
@@ -291,8 +295,8 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
     "a record that is not applied is voided": (
         Change(
             "framework.services.offsets.progress",
-            "        must_void = reason is not None\n",
-            "        must_void = False\n",
+            "            await self._take_first(found)\n",
+            "            if reason is None:\n                await self._take_first(found)\n",
         ),
     ),
     "a take that was cut off is released": (
@@ -332,7 +336,7 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
     "a take-over looks for records": (
         Change(
             "framework.services.offsets.progress_use",
-            "        if self.is_open:\n            return self.is_open\n        members",
+            "        if self.is_open:\n            return True\n        members",
             "        if True:\n            return self.is_open\n        members",
         ),
     ),

@@ -58,8 +58,7 @@ class Once:
             if await self._call_store(self._store.has, key):
                 return self._repeat(message, key, keep_ms)
             value = await handle(message, delivery)
-            is_done = _is_success(value) and not delivery.is_expired
-            if is_done:
+            if _is_success(value) and not delivery.is_expired:
                 await self._call_store(self._store.record, key, keep_ms)
             return value
         finally:

@@ -153,14 +153,12 @@ class QueueProgress:
         self._unread = 0
         if reason is not None:
             (log.debug if self._is_said else log.warning)("progress discarded", **self._where, reason=reason)
-        must_void = reason is not None
-        if must_void or reason is None:
-            try:
-                await self._take_first(found)
-            except FrameworkError as error:
-                if must_void:
-                    raise  # it would be taken for true once the offset has passed its low end again
-                self._failed(error)
+        try:
+            await self._take_first(found)
+        except FrameworkError as error:
+            if reason is not None:
+                raise  # the record would be taken for true once the offset has passed its low end again
+            self._failed(error)
         self._may_stand = found is not None
         if found is not None:
             ranges = joined(found.ranges, offset, found.last.offset + 1)

@@ -51,7 +51,7 @@ class StoreUse:
     async def looked(self, queue: MessageQueue) -> bool:
         """Whether the store is in use, for a queue that was taken; not where nobody can say: the queue goes on."""
         if self.is_open:
-            return self.is_open
+            return True
         members = self._changes()
         try:
             async with self._is_asking:  # whoever waits here is told by the same answer
