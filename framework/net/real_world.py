@@ -118,7 +118,7 @@ class RealNetwork:
 class _Doorstep(asyncio.Protocol):
     """An accepted connection until its TLS handshake is over.
 
-    asyncio would begin the handshake, which takes 300 KiB, before anybody hears of the connection; so the
+    asyncio would begin the handshake, which takes 100 KiB, before anybody hears of the connection; so the
     owner is told first, and may close it. What comes with the handshake's last bytes waits for the owner.
     """
 
