@@ -168,7 +168,7 @@ def test_with_few_files_it_serves_whom_it_can_and_says_why_not_all(tmp_path: Pat
         broker.terminate()
 
     assert 0 == broker.returncode
-    first, *others = said.read_text().splitlines()
+    first, *others = [line for line in said.read_text().splitlines() if "disk nearly full" not in line]
     assert "ulimit -n" in first
     # However many come: one line for those that found no place, one where even that took too many files.
     assert 2 >= len(others)
