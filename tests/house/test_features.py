@@ -1,4 +1,4 @@
-"""docs/features.md claims what tests show: each one that it names exists, and nothing is claimed without one."""
+"""tests/features.md claims what tests show: each one that it names exists, and nothing is claimed without one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ROWS = [
     [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-    for line in (ROOT / "docs" / "features.md").read_text().splitlines()
+    for line in (ROOT / "tests" / "features.md").read_text().splitlines()
     if line.startswith("| ") and not line.startswith(("| Java |", "| Asked for |"))
 ]
 NAMED = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
