@@ -14,7 +14,7 @@
     |   +-- ConnectionLost        a connection ended while something was waiting on it
     |   +-- RequestTimedOut       an answer did not come in time; the work may have been done
     +-- PartlySent                a large batch's: of its requests some were stored, and one failed
-    +-- BodyUndecodable           the producer's: a body that cannot be opened (dead letter, DECISIONS 30)
+    +-- BodyUndecodable           the producer's: a body that cannot be opened (a dead letter)
     +-- BodyUnavailable           ours: codec, key or memory is missing (hold the queue, never a dead letter)
     +-- StoreError                the disk's: a data folder that is taken, damaged or full
 

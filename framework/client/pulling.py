@@ -177,7 +177,7 @@ class Puller:
                     f"{self._queue}: offset {messages[-1].queue_offset}, where the broker goes on from {following}"
                 )
         except RecordDamaged as error:
-            # The whole pull fails: skipping one record silently would lose it (SECURITY F10).
+            # The whole pull fails: skipping one record silently would lose it.
             until = offset + 1 if self._is_all and not stored.begins_with_batch(body) else following
             return Damaged(str(error), following, max(until, offset + 1), high)
         if self._tags:

@@ -1,7 +1,7 @@
 """Pool: per address one channel for requests and another for pulls, connected when first asked for.
 
-Pulls have their own so that reading can be paused when too much was pulled, while heartbeats and commits go on
-(DECISIONS 8). Members of a group are keyed by connection, so whatever makes a member goes by "requests".
+Pulls have their own so that reading can be paused when too much was pulled, while heartbeats and commits go on. Members
+of a group are keyed by connection, so whatever makes a member goes by "requests".
 
 It owns connecting: shared attempts, back-off, where an address really leads, which addresses may be dialled. A failed
 address is not dialled again before its back-off is over; callers meanwhile get the last failure at once, so that they

@@ -1,7 +1,7 @@
 """ReaderSettings: how a cluster is reached, as a value that may be pickled and shown.
 
 It holds references to credentials and never the credentials: they are read from their file or variables by each process
-that connects (DECISIONS 32). It opens no connection.
+that connects. It opens no connection.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The differences between two settings, and which of them apply while the application runs.
 
 Pure: it decides, `runtime/reload.py` acts. A change is live, waits for a restart, or is refused with the whole edit: a
-reload never turns off a protection and never loads other code (SECURITY, rule 6). The schema's fields say which.
+reload never turns off a protection and never loads other code. The schema's fields say which.
 """
 
 from __future__ import annotations

@@ -92,7 +92,9 @@ def test_hundreds_that_fall_due_together_all_come() -> None:
 
 @pytest.mark.parametrize("step_ms", [-3_600_000, 3_600_000])
 def test_a_step_of_the_wall_clock_neither_hurries_nor_delays(step_ms: int) -> None:
-    """INVARIANTS T1, for what was planned before the step and for what is planned after it."""
+    """Leases, retries and delays follow no wall clock, for what was planned before the step and for what is planned
+    after it.
+    """
     scheduled = _Scheduled(memory_lab())
     clock = scheduled.lab.clock
     begin = clock.ms

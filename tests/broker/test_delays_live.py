@@ -1,4 +1,4 @@
-"""INVARIANTS E5 in real time, over real sockets and a real folder: once, never early, in due order.
+"""Delays in real time, over real sockets and a real folder: once, never early, in due order.
 
 How late is a figure and no assertion, for it is the machine's as well: `make slow PART=delayed_messages ARGS=-s` prints
 it, and docs/measured.md has the last one.

@@ -1,4 +1,4 @@
-"""What a real cluster does with a group whose members are not of one kind: as observed, and as docs/migrate/java.md says.
+"""What a real cluster does with a group whose members are not of one kind, as docs/migrate/java.md says.
 
 No broker refuses such a member. Each is one that queues are given to, so what it does with its share is what the group
 does with it. `test_retry.py` has what becomes of copies that are sent beside an orderly member.

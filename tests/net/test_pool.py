@@ -406,7 +406,7 @@ def test_a_secret_shows_in_no_repr() -> None:
 
 
 def test_tls_errors_are_named_and_never_lead_to_plain_text() -> None:
-    """T6: there is no silent fall-back."""
+    """There is no silent fall-back."""
 
     class NoTls(MemoryNetwork):
         async def connect(self, owner: Any, host: str, port: int, *, tls: Any = None, server_name: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""TLS over real loopback sockets (SECURITY T1 to T6), and contexts from files."""
+"""TLS over real loopback sockets, and contexts from files."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_trusted_certificate_is_accepted(ca: trustme.CA, ca_file: str, tmp_pat
 def test_a_certificate_for_another_host_is_refused(
     ca: trustme.CA, ca_file: str, tmp_path: Path, identity: str, reason: str
 ) -> None:
-    """T1, T4: whatever address a route gives, the certificate must name it."""
+    """Whatever address a route gives, the certificate must name it."""
     server = server_context(files_of(ca.issue_cert(identity), tmp_path))
 
     message = refusal(server, TlsOptions(ca_file=ca_file))
@@ -133,7 +133,6 @@ def test_a_certificate_of_a_stranger_is_refused(ca_file: str, tmp_path: Path) ->
 
 
 def test_verify_false_works_and_warns_once_a_start(tmp_path: Path) -> None:
-    """T2."""
     server = server_context(files_of(trustme.CA().issue_cert("other.example"), tmp_path))
 
     with structlog.testing.capture_logs() as logs:
@@ -168,7 +167,6 @@ def refusal_by(server_tls: ssl.SSLContext, client: TlsOptions | None) -> str:
 
 
 def test_old_versions_are_refused(ca: trustme.CA, ca_file: str, tmp_path: Path) -> None:
-    """T3."""
     server = server_context(files_of(ca.issue_cert("127.0.0.1"), tmp_path))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -181,7 +179,6 @@ def test_old_versions_are_refused(ca: trustme.CA, ca_file: str, tmp_path: Path) 
 
 
 def test_a_plain_broker_is_named_and_never_spoken_to_in_plain_text(ca_file: str) -> None:
-    """T6."""
     assert "may not speak TLS" in refusal(None, TlsOptions(ca_file=ca_file))
 
 
@@ -220,7 +217,6 @@ def encrypted(cert: trustme.LeafCert, folder: Path, password: bytes) -> TlsOptio
 
 
 def test_trouble_with_key_files_is_named(ca: trustme.CA, tmp_path: Path) -> None:
-    """T5."""
     cert = ca.issue_cert("client")
     options = encrypted(cert, tmp_path, b"open sesame")
     client_context(replace(options, key_password="open sesame"))

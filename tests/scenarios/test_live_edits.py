@@ -1,4 +1,4 @@
-"""INVARIANTS G1: settings are edited again and again while messages flow. No delivery is lost or doubled, nothing is in
+"""Settings are edited again and again while messages flow. No delivery is lost or doubled, nothing is in
 force by half, and what cannot be changes nothing and names its line and its reason.
 
 The slow tier makes 1,000 edits: `make slow PART=live_edits`.

@@ -32,7 +32,7 @@ QUICK = GroupLoad(fail_rate=0.0, poison_rate=0.0, pauses_s=(0.002, 0.005), concu
 IN_ORDER = GroupLoad("inventory", orderly=True, fail_rate=0.0, poison_rate=0.0, pauses_s=(0.05, 0.1))
 
 
-# B4: what stays goes on
+# What stays goes on
 
 
 async def comings_and_goings(story: Story) -> None:
@@ -65,7 +65,7 @@ def test_a_round_that_takes_everything_anew_is_noticed() -> None:
         tell(comings_and_goings, calm("queues that stay are left alone"))
 
 
-# B6: flappers move little
+# Flappers move little
 
 
 async def three_minutes_of_flapping(story: Story) -> None:
@@ -84,7 +84,7 @@ def test_a_flapper_that_does_not_wait_is_noticed() -> None:
         tell(three_minutes_of_flapping, members(5, named=False, protect=True, mutants=mutants))
 
 
-# B7: all at once
+# All at once
 
 
 async def everybody_starts(story: Story, *, count: int, queues: int, jitter_s: float) -> None:
@@ -119,7 +119,7 @@ def test_members_that_do_not_wait_for_each_other_are_noticed() -> None:
         tell(forty, members(80, named=False, mutants=mutants, start_jitter="2s"))
 
 
-# B8: views that differ
+# Views that differ
 
 
 async def split_view(story: Story) -> list[str]:

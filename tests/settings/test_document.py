@@ -1,4 +1,4 @@
-"""YAML as settings may use it, and every way in which it may not (SECURITY, section 8)."""
+"""YAML as settings may use it, and every way in which it may not."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Unopened: messages that we lack the means to open. Their queue is held until the cause is fixed.
 
 A missing codec or key, memory, or a record damaged on the way is never the message's fault: nothing is settled, nothing
-goes to the dead-letter queue, the log names the fix, and the message is tried again (SECURITY F10, F11b).
+goes to the dead-letter queue, the log names the fix, and the message is tried again.
 """
 
 from __future__ import annotations

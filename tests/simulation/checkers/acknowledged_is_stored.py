@@ -14,8 +14,8 @@ NAME = "acknowledged is stored"
 
 
 def acknowledged_is_stored(history: History) -> Iterator[Violation]:
-    """INVARIANTS E1 and E4. Asked of the brokers' own logs, at the end, of all that was sent to the
-    present life of its topic.
+    """What a broker acknowledged it has, whole batches or nothing. Asked of the brokers' own logs, at the end, of all
+    that was sent to the present life of its topic.
     """
     if not history.stored:
         excuse(history, NAME, "no broker ran at the end")

@@ -17,7 +17,7 @@ ASKED_S = 20.0
 
 
 def begins_where_it_was(history: History) -> Iterator[Violation]:
-    """INVARIANTS C4: a question that failed is no reset to the beginning or the end.
+    """An offset that could not be asked for is no reset to the beginning or the end.
 
     What the broker has is looked at when the queue is taken. It may have been answered a little earlier, as what was
     stored before one of the commits since. Where nothing was stored then, it is the policy that says where to begin.

@@ -16,7 +16,7 @@ COMMITTED_S = 3.0
 
 
 def calm_runs_do_not_repeat(history: History) -> Iterator[Violation]:
-    """INVARIANTS section 3, clean hand-over, in runs of joins and clean leaves only.
+    """A clean hand-over repeats nothing, in runs of joins and clean leaves only.
 
     Nothing is started again that a process had finished which left before the present owner took the queue. A joining
     member may repeat what the old owner is still at, and what it had finished within the last seconds: members do not

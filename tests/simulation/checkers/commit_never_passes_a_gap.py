@@ -43,7 +43,8 @@ class _Queue:
 
 
 def commit_never_passes_a_gap(history: History) -> Iterator[Violation]:
-    """INVARIANTS C2, at each commit that reached a broker. Finished: handled well, or failed and the copy confirmed.
+    """Every offset below a committed one is finished, at each commit that reached a broker. Finished: handled well, or
+    failed and the copy confirmed.
 
     What has none of the group's tags is finished as it is stored. Where commits are made by hand, what was handled well
     is finished when its handler says so, and not before. What ends late of a topic's former life is no end of what has

@@ -14,9 +14,9 @@ COVER_S, NEW_S = 2.0, 5.0
 
 
 def covered_in_time(history: History) -> Iterator[Violation]:
-    """INVARIANTS B1, in calm runs, of one who leaves while nobody else comes or goes, counted from its end. Whoever is
-    there must have been so for a while: a newcomer looks around before it takes its share. And all of them must consume
-    the topic: of one that some have left, the shares of those are nobody's.
+    """A leaver's queues have new owners in time, in calm runs, of one who leaves while nobody else comes or goes,
+    counted from its end. Whoever is there must have been so for a while: a newcomer looks around before it takes its
+    share. And all of them must consume the topic: of one that some have left, the shares of those are nobody's.
 
     Members with names keep the leaver's seat instead; broadcasting groups divide nothing.
     """

@@ -11,7 +11,8 @@ NAME = "each queue has one owner"
 
 
 def each_queue_has_one_owner(history: History) -> Iterator[Violation]:
-    """INVARIANTS B1 and B2, at the one moment when somebody looked: all are up, and everything is handled.
+    """Each queue has one owner and shares are even, at the one moment when somebody looked: all are up, and everything
+    is handled.
 
     Who owns a queue is what each member believes. Of an orderly group the broker must believe the same, where it has a
     lock on the queue at all: one that nobody pulls from just then may have run out. Of a broadcasting group each has

@@ -1,4 +1,4 @@
-"""Invariant: each acquisition has an epoch of its own, higher than those before it (INVARIANTS O3 and section 0)."""
+"""Invariant: each acquisition has an epoch of its own, higher than those before it."""
 
 from __future__ import annotations
 

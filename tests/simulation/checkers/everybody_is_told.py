@@ -14,7 +14,8 @@ NAME = "everybody is told"
 
 
 def everybody_is_told(history: History) -> Iterator[Violation]:
-    """C1 for groups whose members divide nothing, counted a machine: what one life has finished the next need not.
+    """Nothing is lost in groups whose members divide nothing, machine by machine: what one life has finished, no later
+    one need.
 
     A message that failed is tried in place, as often as the group allows, and is then dropped and named: no copy of it
     goes to a broker, nor does an offset.

@@ -17,7 +17,9 @@ HOLDS = frozenset({"stop", "block"})
 
 
 def expired_in_time(history: History) -> Iterator[Violation]:
-    """INVARIANTS T2: at the limit + 100 ms at the latest, counted from the handler's own start."""
+    """A handler over its limit is given up: at the limit + 100 ms at the latest, counted from the handler's own
+    start.
+    """
     if not history.limits:
         return
     holds = Disturbances(history, only=HOLDS)

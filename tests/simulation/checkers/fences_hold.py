@@ -15,7 +15,8 @@ NAME = "fences hold"
 
 
 def fences_hold(history: History) -> Iterator[Violation]:
-    """INVARIANTS C3 with the fence on: from the first handler that was told a later epoch on, or a commit in it.
+    """An older epoch commits nothing where the fence is on: from the first handler that was told a later epoch on, or a
+    commit in it.
 
     A topic that is made anew forgets what was kept of its former life: who took a queue in that one fences nobody off.
     """

@@ -26,9 +26,9 @@ WINDOW_S = limits.CHANGES_WINDOW_MS / 1000
 
 
 def little_moves(history: History) -> Iterator[Violation]:
-    """INVARIANTS B5 and B6, in groups whose members have names, or are protected by their machines.
+    """Restarts and flapping move little, in groups whose members have names, or are protected by their machines.
 
-    B5: while nobody with a name was away for its grace, nobody loses a queue. B6: within a minute nobody's share
+    While nobody with a name was away for its grace, nobody loses a queue. Within a minute nobody's share
     changes more often than a flapper may, times those that came and went.
     """
     if not (history.grace_s or history.is_protected):

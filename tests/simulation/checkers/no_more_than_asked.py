@@ -15,7 +15,7 @@ LATE_S = 4.0
 
 
 def no_more_than_asked(history: History) -> Iterator[Violation]:
-    """INVARIANTS G2, from the moment on at which a process is told.
+    """No more handlers at once than were asked for, from the moment on at which a process is told.
 
     How many are at work is counted where each handler takes one message and ends by itself: not of batches, of lines
     (an orderly group runs one a queue), or where handlers are given up, or are tried again in place beside the

@@ -14,9 +14,10 @@ NAME = "no silent drop"
 
 
 def no_silent_drop(history: History) -> Iterator[Violation]:
-    """INVARIANTS R4, for brokers that have no room for what a group sends back (`retryQueueNums` 0) and do as stock
-    ones do: a copy is had elsewhere, or the message is handled after all. A process that would start without room
-    refuses, and names the setting: one that ends by another error is `nothing unexpected`'s.
+    """No failed message is dropped in silence, by brokers that have no room for what a group sends back
+    (`retryQueueNums` 0) and do as stock ones do: a copy is had elsewhere, or the message is handled after all. A
+    process that would start without room refuses, and names the setting: one that ends by another error is `nothing
+    unexpected`'s.
 
     Where the queues are back before the group's settings were read behind the broker's yes, nobody can tell: no client
     of a stock broker sees that such a message is gone.

@@ -17,8 +17,8 @@ MOVES_MAX = 2
 
 
 def no_storm(history: History) -> Iterator[Violation]:
-    """INVARIANTS B7: settled within five seconds of the last start, and each queue moved at most twice after it was
-    first taken.
+    """Members that all start at once: settled within five seconds of the last start, and each queue moved at most twice
+    after it was first taken.
     """
     storms = [fact for fact in history.of(Fault) if fact.kind == STORM]
     for number, storm in enumerate(storms):

@@ -16,9 +16,10 @@ NAME = "nothing lost"
 
 
 def nothing_lost(history: History) -> Iterator[Violation]:
-    """INVARIANTS C1. Meaningful once everything was to be handled. What a group's rules skip is settled (`skips by
-    rule`), what its strategy leaves without an owner is not its own (`only who is named`), and of broadcasting groups
-    each member is asked (`everybody is told`). What a broker dropped unseen is excused (`no silent drop`).
+    """Every acknowledged message is finished. Meaningful once everything was to be handled. What a group's rules skip
+    is settled (`skips by rule`), what its strategy leaves without an owner is not its own (`only who is named`), and of
+    broadcasting groups each member is asked (`everybody is told`). What a broker dropped unseen is excused (`no silent
+    drop`).
     """
     if not history.is_drained:
         return

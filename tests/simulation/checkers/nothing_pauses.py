@@ -14,9 +14,9 @@ PAUSE_S = 1.5
 
 
 def nothing_pauses(history: History, most_s: float = PAUSE_S) -> Iterator[Violation]:
-    """INVARIANTS B4. In any run: no round takes away what it gives back. In calm runs of groups without order: whoever
-    keeps a queue begins with it once, and what is sent to it meanwhile is started within a pull, as soon as a worker
-    is free.
+    """A queue that stays with its owner does not pause. In any run: no round takes away what it gives back. In calm
+    runs of groups without order: whoever keeps a queue begins with it once, and what is sent to it meanwhile is started
+    within a pull, as soon as a worker is free.
     """
     for fact in history.of(Reassigned):
         for queue in sorted(set(fact.gained) & set(fact.lost)):

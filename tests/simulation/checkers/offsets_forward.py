@@ -25,7 +25,7 @@ OVERTAKEN_S = 0.01
 
 
 def offsets_forward(history: History) -> Iterator[Violation]:
-    """INVARIANTS C3, as the brokers saw it, within one acquisition. Another owner's late commit may fall: repeats.
+    """Commits go forward, as the brokers saw it, within one acquisition. Another owner's late commit may fall: repeats.
 
     An acquisition may begin further back than the one before it. It does so once: from there on its commits go up.
 

@@ -27,7 +27,7 @@ FIRST_COPY = 2
 
 
 def one_copy_an_attempt(history: History) -> Iterator[Violation]:
-    """INVARIANTS R2, for the box. Asked of the brokers' own logs, at the end.
+    """One copy for each failed attempt, and one dead letter, for the box. Asked of the brokers' own logs, at the end.
 
     A group that went back to a message may fail it again as well, and the broker cannot tell whether it meant to: where
     a commit fell in one of the queues that the message may have been in, the retry is rather made twice than lost.

@@ -56,7 +56,7 @@ class _Held:
 
 
 def order_kept(history: History) -> Iterator[Violation]:
-    """INVARIANTS O1, O2 and O6, at each start of a handler.
+    """Order, at each start of a handler.
 
     One handler a queue in a process; none while another process has the broker's lock (but a broker that lost power has
     forgotten its locks, and whoever had one cannot know while its connections say nothing of it); the message that was

@@ -23,7 +23,8 @@ REFUSING = (
 
 
 def parked_go_at_once(history: History) -> Iterator[Violation]:
-    """INVARIANTS R3, and liveness after an outage: a pause between two tries of minutes is for brokers that refuse.
+    """What waits for an outage to end is sent at its end: a pause between two tries of minutes is for brokers that
+    refuse.
 
     What a broker refused is tried again when its pause is over, since nothing tells that it would not; runs in which
     brokers may refuse copies, or sending them fails by a mark while a broker is there, say nothing here.

@@ -1,4 +1,4 @@
-"""Invariants about progress above a gap (INVARIANTS section 3): INV-3, INV-3b and INV-3c."""
+"""Invariants about progress above a gap: what is finished is kept and not begun again, nothing else is passed over."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Key = tuple[str, str]
 
 
 def passed_over_was_finished(history: History) -> Iterator[Violation]:
-    """INV-3c: no message is passed over that no handler of the group has finished.
+    """No message is passed over that no handler of the group has finished.
 
     What ends late of a topic's former life is no end of what has those offsets now. An owner that had read what
     was kept before its topic was made anew cannot know.
@@ -86,7 +86,7 @@ class _FormerLife:
 
 
 def a_flush_covers_what_ended(history: History) -> Iterator[Violation]:
-    """INV-3b: when a flush succeeds, everything that its owner had finished before it was built is durable.
+    """When a flush succeeds, everything that its owner had finished before it was built is durable.
 
     Of what it has started since it took the queue: whatever still runs from before has its result thrown away.
     """
@@ -107,7 +107,7 @@ def a_flush_covers_what_ended(history: History) -> Iterator[Violation]:
 
 
 def what_was_kept_is_not_repeated(history: History) -> Iterator[Violation]:
-    """INV-3: no delivery of a message whose end was durable before the acquisition read what was kept.
+    """No delivery of a message whose end was durable before the acquisition read what was kept.
 
     An administrator may move a group back, or make a topic anew; and what is not believed any more is repeated, where
     a broker lost a commit or a late one of a former owner moved the offset back. What was kept in doubt of it is

@@ -12,7 +12,7 @@ NAME = "retries are bounded"
 
 
 def retries_bounded(history: History) -> Iterator[Violation]:
-    """INVARIANTS R1 and R6: attempt numbers stay within `max_retries` + 1; a dead letter has failed at the last one,
+    """Attempt numbers stay within `max_retries` + 1; a dead letter has failed at the last one,
     and at each one before. In order and in place they are counted anew by each owner. What a handler has called a dead
     letter is one from that attempt on.
     """

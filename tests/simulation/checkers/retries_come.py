@@ -24,7 +24,7 @@ RESTARTED_S = 3.0
 
 
 def retries_come(history: History) -> Iterator[Violation]:
-    """INVARIANTS R5, its upper bound: on the retry topic within 50 ms of its due time, and the disk's own time. What
+    """A retry is there on time: on the retry topic within 50 ms of its due time, and the disk's own time. What
     then becomes of it is a matter of pulls, of which `nothing pauses` tells. While the broker is held or away it is due
     when that may be over.
     """

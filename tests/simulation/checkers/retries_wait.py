@@ -18,7 +18,7 @@ SET_RIGHT_S = 0.052
 
 
 def retries_wait(history: History) -> Iterator[Violation]:
-    """INVARIANTS R5, its lower bound, for groups whose retries go by way of a broker; counted from the first failure.
+    """No retry comes early, for groups whose retries go by way of a broker; counted from the first failure.
 
     Where wall clocks are set nothing is said: a broker that restarts finds only dates in what waits there.
     """

@@ -14,10 +14,10 @@ Key = tuple[str, str, str]
 
 
 def saved_offsets_hold(history: History) -> Iterator[Violation]:
-    """INVARIANTS C2, C3 and L1 of groups whose offsets are files: each save covers finished messages only, none falls,
-    and whoever begins on that machine begins exactly there; where nothing was saved, at the beginning. A process that
-    takes a queue again, as when it subscribes anew, may know better than its file. Whoever leaves in a calm run has
-    saved all that it had finished in front of the first message that still waits for a try.
+    """Groups whose offsets are files: each save covers finished messages only, none falls, and whoever begins on that
+    machine begins exactly there; where nothing was saved, at the beginning. A process that takes a queue again, as when
+    it subscribes anew, may know better than its file. Whoever leaves in a calm run has saved all that it had finished
+    in front of the first message that still waits for a try.
     """
     ended: dict[Key, set[int]] = {}
     low: dict[Key, int] = {}

@@ -12,7 +12,8 @@ NAME = "stored outlives"
 
 
 def stored_outlives(history: History) -> Iterator[Violation]:
-    """INVARIANTS E1, start by start: where each queue ends, topics, groups, offsets, resets and records of progress.
+    """What is stored outlives a broker, start by start: where each queue ends, topics, groups, offsets, resets and
+    records of progress.
 
     What counts as stored: a commit that was answered, and whatever stood in a table while two groups of writes reached
     the disk after it (`promises.py`). So an offset that is written once only, and not again where that write failed, is

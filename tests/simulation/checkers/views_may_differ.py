@@ -19,10 +19,10 @@ SPLIT = "split view"
 
 
 def views_may_differ(history: History) -> Iterator[Violation]:
-    """INVARIANTS B8: no two processes' handlers are in one orderly queue at the same time.
+    """Members may see different lists, but no two processes' handlers are in one orderly queue at the same time.
 
     Asked of groups that divide their queues, where nobody stood still and nobody was cut off: a handler that runs while
-    its lock is over cannot be ended, and O2 (`order_kept`) and the epochs (`epochs_fence`) stand for those.
+    its lock is over cannot be ended, and the order (`order_kept`) and the epochs (`epochs_fence`) stand for those.
     """
     harm = Disturbances(history, OF_PROCESSES | {SPLIT}, LEASE_S)
     divided = history.orderly.keys() - history.broadcasting

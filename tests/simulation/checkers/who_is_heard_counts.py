@@ -39,7 +39,7 @@ SILENCE = "not one byte"
 
 
 def who_is_heard_counts(history: History) -> Iterator[Violation]:
-    """INVARIANTS B1 and B2 while a broker is started anew, or a name server: its list holds only who has come back.
+    """Queues keep their owners while a broker is started anew, or a name server: its list holds only who has come back.
 
     So nobody takes a queue away from a member of which another broker knows. Who began while a name server left one out
     has never heard of that one, nor it of him.

@@ -1,4 +1,4 @@
-"""The kinds of fault: what each does, to whom, and how its happening is counted. INVARIANTS section 9 is the list.
+"""The kinds of fault: what each does, to whom, and how its happening is counted.
 
 A kind strikes (does one thing to somebody, now), or is weather (changes what the network is like for the whole run and
 is counted where it happens). Names are those of `--faults` of `tests/simulation/one.py`.
