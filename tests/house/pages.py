@@ -114,7 +114,7 @@ Every error, generated from `framework/catalogue/errors.md`. An error ends in it
 | P | plugins |
 | S | settings |
 | U | the command line |
-| X | what nobody foresaw |
+| X | unforeseen errors |
 """
 PLUGINS: dict[str, type[BaseModel]] = {
     "audit": AuditSettings,
