@@ -60,13 +60,21 @@ def victims(ancestor: int, kind: str) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    found = [pid]
-    for parent in found:
+    """Those nearest to it first, by what each process says of its parent.
+
+    What the kernel lists as a thread's children may lack some while others end, and a thread that ends hands its own to
+    another one.
+    """
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
-            for thread in Path(f"/proc/{parent}/task").iterdir():
-                found += [int(child) for child in (thread / "children").read_text().split()]
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:  # it ended just now
             continue
+        children.setdefault(parent, []).append(int(folder.name))
+    found = [pid]
+    for each in found:
+        found += children.get(each, [])
     return found[1:]
 
 

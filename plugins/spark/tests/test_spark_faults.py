@@ -174,13 +174,13 @@ def test_in_mode_driver_a_worker_that_dies_spends_no_attempt_either(spark: Any) 
 def test_a_source_process_that_died_is_named(spark: Any, box: ThreadBox, topic: str, tmp_path: Path) -> None:
     """Spark's own text ends at "terminated with exception:", or at what became of its pipe."""
     box.send(topic, texts(topic, 1), queue=0, broker="broker-a")
-    before = victims(os.getpid(), "source")
+    before = set(victims(os.getpid(), "source"))
     frame = spark.readStream.format("rocketmq").options(nameServers=box.address, topic=topic).load()
     query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
     try:
         wait_until(lambda: query.lastProgress is not None or query.exception() is not None, "a first look", 300)
         assert "" == reason(query)
-        (pid,) = set(victims(os.getpid(), "source")) - set(before)
+        (pid,) = set(victims(os.getpid(), "source")) - before
         kill(pid)
         with pytest.raises(Exception, match="terminated with exception: ") as raised:
             query.awaitTermination(300)

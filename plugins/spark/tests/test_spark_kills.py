@@ -184,8 +184,8 @@ def killed(
             program.kill()
             program.start(*([more()] if kind == "driver" else []))
         else:
-            wait_until(lambda: bool(driver.victims(kind)), f"a {kind}: {driver.said()}", CATCH_UP_S)  # noqa: B023
-            kill(chance.choice(driver.victims(kind)))
+            there = wait_until(lambda: driver.victims(kind), f"a {kind}: {driver.said()}", CATCH_UP_S)  # noqa: B023
+            kill(chance.choice(there))
         done[kind] += 1
         print(f"kill {number + 1}: {kind}", file=sys.stderr, flush=True)  # noqa: T201  # of a long test
     return done
