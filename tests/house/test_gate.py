@@ -154,6 +154,19 @@ def test_what_cannot_run_here_is_named(gate: ModuleType, tmp_path: Path) -> None
     assert {"not run": ["cluster: no Java"]} == suite(gate, tmp_path, source).lines
 
 
+@pytest.mark.parametrize("is_ci", [False, True])
+def test_an_interpreter_that_is_not_there_is_named_and_fails_in_ci(
+    gate: ModuleType, monkeypatch: pytest.MonkeyPatch, is_ci: bool
+) -> None:
+    monkeypatch.setattr(gate, "IS_CI", is_ci)
+    monkeypatch.chdir(ROOT)
+    stage = gate.Stage("3.99")
+    gate.elsewhere("3.99")(stage, [])
+
+    assert {"not run": ["python3.99: not found; install it, as python3.99 on the path or by pyenv"]} == stage.lines
+    assert is_ci is stage.has_failed
+
+
 # -- the end
 
 
