@@ -60,11 +60,12 @@ demo: $(DEMO)/.ready $(if $(SPARK),$(DEMO)/.spark)
 	@$(if $(SPARK),rm -rf build/demo-revenue)
 	@exec $(DEMO)/bin/framework-app dev example_app $(if $(SPARK),--overlay example_app/with-revenue.yaml)
 
-# Everything but the real cluster; then that and, beside it, the pure rooms and the stories on the other interpreters, where
-# this machine has them. Each runs whatever the others came to. Two runs of one commit do the same; last it says what failed.
+# Everything but the real cluster; then that and, beside it, the wheel as users install it, and the pure rooms and the stories on
+# the other interpreters, which CI must have. Each runs whatever the others came to. Two runs of one commit do the same; last it
+# says what failed.
 GATE := "$(PYTHON)" .ci/gate
 test: setup
-	@$(GATE) tests cluster+3.12+3.13 -- $(ARGS)
+	@$(GATE) tests cluster+wheel+3.12+3.13 -- $(ARGS)
 
 # What is drawn anew each time, by BASE (0: the clock): seeds, orders, examples, inputs; from FOR=20m on mistakes, too.
 fresh: setup

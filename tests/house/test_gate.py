@@ -167,6 +167,17 @@ def test_an_interpreter_that_is_not_there_is_named_and_fails_in_ci(
     assert is_ci is stage.has_failed
 
 
+def test_a_wheel_that_does_not_work_is_named(gate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / "smoke").write_text("echo wrote desk/README.md; echo 'error: no module pluggy'; exit 70")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(gate, "INSTALLING_PAUSE_S", 0)
+    stage = gate.Stage("wheel")
+    gate.STAGES["wheel"](stage, [])
+
+    assert {"failed": ["wheel: error: no module pluggy"]} == stage.lines
+
+
 # -- the end
 
 
