@@ -21,10 +21,9 @@ from structlog import contextvars as log_fields
 from framework import Delivery
 from framework.errors import FrameworkError
 from framework_otel import names
-from framework_otel.carrying import TRACE_PARENT, context_of, left_out, span_context_in
-from framework_otel.failures import TIMED_OUT, fail
+from framework_otel.carrying import TRACE_PARENT, Share, context_of, left_out, span_context_in
+from framework_otel.names import TIMED_OUT, fail
 from framework_otel.settings import OtelSettings
-from framework_otel.share import Share
 
 _BATCH: ContextVar[Batch | None] = ContextVar("batch", default=None)
 """The batch whose contexts are being entered, or whose handler runs."""

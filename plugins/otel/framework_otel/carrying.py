@@ -1,7 +1,7 @@
 """How a context travels: as the user properties `traceparent`, `tracestate` and `baggage`, as Java's agent has it.
 
 What is read here was written by strangers: what is malformed or too long counts as absent, and nothing is raised. Which
-propagators there are, the process says (`OTEL_PROPAGATORS`).
+propagators there are, the process says (`OTEL_PROPAGATORS`). `Share` says which traces begin here.
 """
 
 from __future__ import annotations
@@ -63,3 +63,23 @@ def span_context_in(context: Context) -> trace.SpanContext:
 
 def _is_header(value: str) -> bool:
     return 0 < len(value) < VALUE_MAX and value.isascii() and value.isprintable()
+
+
+class Share:
+    """Which of the traces that would begin here do, evenly. A sampler costs several times what a handler's call does.
+
+    One for what is received, one for what is sent. Threads may share it: at worst one more or less is taken.
+    """
+
+    __slots__ = ("_due", "_share")
+
+    def __init__(self, share: float) -> None:
+        self._share, self._due = share, 1.0 - share
+
+    def leaves_out(self) -> bool:
+        """Whether the next one is none of those; the first always is."""
+        due = self._due = self._due + self._share
+        if due < 1.0:
+            return True
+        self._due = due - 1.0
+        return False

@@ -1,13 +1,18 @@
-"""The names of the messaging conventions (semantic conventions 1.44), and texts of strangers made fit for a span.
+"""The names of the messaging conventions (semantic conventions 1.44), texts of strangers made fit for a span, and what
+a span says of how a handler or a send ended.
 
 It knows no tracer. All `messaging.*` names may still change there, so they stand in this file alone.
 """
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 
+from opentelemetry.trace import Span, Status, StatusCode
+
 from framework import Message
+from framework.hooks.verdict import NotDone
 
 SYSTEM = "messaging.system"
 OPERATION_NAME = "messaging.operation.name"
@@ -39,6 +44,8 @@ TEXT_MAX = 256
 KEYS_MAX = 16
 """Keys per span: a batch of Java's may carry hundreds."""
 _DELAYED = "DELAY"
+MESSAGE_MAX, TRACE_MAX = 1_000, 8_000  # of an error that is quoted
+TIMED_OUT = "timeout"
 
 Value = str | int | list[str]
 
@@ -69,3 +76,30 @@ def of_message(message: Message, *, body_size: bool) -> dict[str, Value]:
     if body_size:
         found[BODY_SIZE] = len(message.body)
     return found
+
+
+def fail(span: Span, error: BaseException, *, quoted: bool, kind: str = "") -> None:
+    """Set the status, `error.type` and, if it is to be quoted, cut and cleaned, an event with the exception."""
+    if isinstance(error, NotDone):  # the handler answered; nothing was raised
+        span.set_attribute(ERROR_TYPE, type(error.outcome).__name__)
+        span.set_status(Status(StatusCode.ERROR, fit(str(error), MESSAGE_MAX)))
+        return
+    kind = kind or _name(error)
+    span.set_attribute(ERROR_TYPE, kind)
+    text = fit(str(error), MESSAGE_MAX)
+    span.set_status(Status(StatusCode.ERROR, (f"{kind}: {text}" if text else kind) if quoted else kind))
+    if quoted:
+        shown = "".join(traceback.format_exception(error))[-TRACE_MAX:]
+        span.add_event(
+            EXCEPTION,
+            {
+                EXCEPTION_TYPE: _name(error),
+                EXCEPTION_MESSAGE: text,
+                EXCEPTION_TRACE: fit(shown, TRACE_MAX),
+            },
+        )
+
+
+def _name(error: BaseException) -> str:
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

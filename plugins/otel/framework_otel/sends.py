@@ -14,10 +14,9 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, get_
 
 from framework import Message, SendResult
 from framework_otel import names
-from framework_otel.carrying import TRACE_PARENT, context_of, properties_of_context, span_context_in
-from framework_otel.failures import fail
+from framework_otel.carrying import TRACE_PARENT, Share, context_of, properties_of_context, span_context_in
+from framework_otel.names import fail
 from framework_otel.settings import OtelSettings
-from framework_otel.share import Share
 
 WAITING_MAX = 10_000
 """Sends of one process that are under way; some megabytes of spans."""

@@ -10,8 +10,7 @@ from framework.hooks import hookimpl
 from framework.model.delivery import Delivery
 from framework_outbox.command import OutboxCommand
 from framework_outbox.ids import running
-from framework_outbox.mistakes import OutboxMisused
-from framework_outbox.settings import OutboxSettings
+from framework_outbox.settings import OutboxMisused, OutboxSettings
 
 if TYPE_CHECKING:
     from framework import App

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 from zlib import crc32
 
-from framework_outbox.mistakes import OutboxMisused
+from framework_outbox.settings import OutboxMisused
 from framework_outbox.table import Table
 
 CONNECT_SECONDS = 10

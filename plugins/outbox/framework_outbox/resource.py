@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from framework import App, resource
-from framework_outbox.mistakes import OutboxMisused
 from framework_outbox.plugin import OutboxPlugin
+from framework_outbox.settings import OutboxMisused
 from framework_outbox.writing import Outbox
 
 

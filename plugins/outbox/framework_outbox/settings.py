@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from framework.errors import ConfigurationError
 from framework.settings.secret import Secret
 from framework.settings.units import Duration
 
@@ -16,6 +17,12 @@ _POSTGRESQL = ("postgresql", "postgres")
 TABLE = "outbox"
 # A row is sent only while its claim has room for one more attempt, and marking it takes a moment, too.
 LEASE_TIMES = 2
+
+
+class OutboxMisused(ConfigurationError):
+    """What can be wrong with how the outbox is used."""
+
+    id = "FA-O001"
 
 
 def checked_table(name: str) -> str:

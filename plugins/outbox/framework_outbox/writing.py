@@ -11,9 +11,8 @@ from typing import Any, Literal
 
 from framework.errors import nearest, shorten
 from framework.model.message import Message
-from framework_outbox.mistakes import OutboxMisused
 from framework_outbox.rows import values_of
-from framework_outbox.settings import TABLE, checked_table
+from framework_outbox.settings import TABLE, OutboxMisused, checked_table
 
 Style = Literal["qmark", "format", "numeric", "named"]
 
