@@ -18,6 +18,7 @@ import asyncio
 import gc
 import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -28,6 +29,7 @@ from framework.declare import Consumer
 from framework.errors import Findings, shorten
 from framework.hooks.host import PluginHost
 from framework.mistakes import ArgumentWrong, NothingToRun
+from framework.model import last_words
 from framework.model.durations import to_ms
 from framework.model.message import Message
 from framework.model.snapshot import Snapshot
@@ -39,7 +41,6 @@ from framework.settings.schema import AppSettings
 from framework.testing import contents
 from framework.testing.cluster import Cluster
 from framework.testing.errors import Violation
-from framework.testing.letters import DeadMessage
 from framework.testing.sim.logs import hear_logs
 from framework.testing.sim.virtual_loop import VirtualLoop
 
@@ -311,3 +312,45 @@ def _consumers(app: object, settings: AppSettings, findings: Findings) -> list[C
     # A file has the settings of a whole application, of which a test may take one group.
     findings.note(*(each for each in unknown_groups(settings, groups) if each.place is None))
     return consumers
+
+
+@dataclass(frozen=True, slots=True)
+class DeadMessage:
+    """One message in a group's dead-letter queue."""
+
+    group: str
+    message: Message
+    """As it is stored."""
+
+    @property
+    def reason(self) -> str:
+        """What the handler answered or raised; empty where its broker gave it up."""
+        return self.message.properties.get(last_words.REASON, "")
+
+    @property
+    def error(self) -> str:
+        """The class of the exception; empty where the handler answered, or took too long."""
+        return self.message.properties.get(last_words.ERROR, "")
+
+    @property
+    def attempts(self) -> int:
+        """How often a handler was called for it."""
+        return int(self.message.properties.get(last_words.ATTEMPTS, self.message.attempt))
+
+    @property
+    def message_id(self) -> str:
+        return self.message.message_id
+
+    @property
+    def body(self) -> bytes:
+        return self.message.body
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self.message.properties
+
+    def __getattr__(self, name: str) -> Any:
+        """All else that a message has."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.message, name)

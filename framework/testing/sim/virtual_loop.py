@@ -20,7 +20,8 @@ import contextvars
 import hashlib
 import heapq
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from pathlib import Path
 from struct import Struct
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 
@@ -28,7 +29,6 @@ from framework.testing.errors import Deadlock, Runaway, SimEscape
 from framework.testing.sim.node import CURRENT_NODE, Node
 from framework.testing.sim.steps import NumberingLoop, Step, VirtualFuture, VirtualTask
 from framework.testing.sim.streams import Streams
-from framework.testing.sim.waiting import list_waiting
 
 T = TypeVar("T")
 Policy: TypeAlias = Literal["fifo", "shuffle", "pct"]
@@ -42,6 +42,8 @@ STEPS_MAX = 5_000_000
 PRIORITY_CHANGES = 0.01
 TASKS_KEPT = 1_000
 """Tasks that may have ended before they are looked for."""
+LISTED_MAX = 40
+"""Tasks that the text of a deadlock names."""
 _TRACE_CHUNK = 1 << 15
 _pack_step = Struct("<dII").pack
 
@@ -336,3 +338,32 @@ def _close(coro: Coroutine[Any, Any, Any] | Generator[Any, Any, Any] | None) -> 
         except BaseException:  # noqa: BLE001, S112  # border: a dead process's finally blocks, which no longer matter
             continue
         return
+
+
+def list_waiting(tasks: Iterable[asyncio.Task[Any]]) -> list[str]:
+    """One line a task that is not done, the first forty: its name and the innermost place where it waits."""
+    lines = [f"{task.get_name()} in {_place(task)}" for task in tasks if not task.done()]
+    if len(lines) > LISTED_MAX:
+        lines[LISTED_MAX:] = [f"and {len(lines) - LISTED_MAX} more"]
+    return lines
+
+
+def _place(task: asyncio.Task[Any]) -> str:
+    awaited: Any = task.get_coro()
+    place = "its first step"
+    while awaited is not None:
+        frame = _either(awaited, "cr_frame", "gi_frame", "ag_frame")
+        if frame is None:
+            break
+        code = frame.f_code
+        place = f"{code.co_qualname} ({Path(code.co_filename).name}:{frame.f_lineno})"
+        awaited = _either(awaited, "cr_await", "gi_yieldfrom", "ag_await")
+    return place
+
+
+def _either(thing: object, *names: str) -> Any:
+    """Coroutines and generators keep the same things under different names."""
+    for name in names:
+        if hasattr(thing, name):
+            return getattr(thing, name)
+    return None
