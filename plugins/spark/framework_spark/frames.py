@@ -10,25 +10,20 @@ from collections.abc import Collection, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from framework.errors import shorten
 from framework.model.message import Message
 from framework.model.outcome import DeadLetter, Outcome, RetryLater
+from framework_spark.schema import SCHEMA
 
 ADDRESS = ("topic", "broker", "queueId", "offset")
 Address: TypeAlias = tuple[Any, ...]
 """What these columns have."""
 VERDICTS = ("ok", "retry", "dead_letter")
 
-_INSTANT = pa.timestamp("us", tz="UTC")
-SHAPE = pa.schema(
-    [
-        ("topic", pa.string()), ("broker", pa.string()), ("queueId", pa.int32()), ("offset", pa.int64()),
-        ("key", pa.string()), ("tag", pa.string()), ("body", pa.binary()), ("storeTime", _INSTANT),
-        ("bornTime", _INSTANT), ("msgId", pa.string()), ("reconsumeTimes", pa.int32()),
-        ("properties", pa.map_(pa.string(), pa.string())),
-    ]
-)  # fmt: skip
+SHAPE = to_arrow_schema(SCHEMA, timezone="UTC")
+"""A handler's frame has the columns of the source."""
 
 
 def table_of(messages: Sequence[Message]) -> pa.Table:
