@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any, TypeAlias
 
 from pyspark import TaskContext
@@ -59,16 +59,8 @@ def counted(counts: Counts, totals: Totals | None) -> Iterator[None]:
         totals.add({query: figures} if batch is None else {query: figures, f"{query}/{batch}": figures})
 
 
-@dataclass(frozen=True, slots=True)
-class Reads:
+class Reads(Counts):
     """What tasks did at the brokers."""
-
-    pulls: int = 0
-    empty_pulls: int = 0
-    bytes: int = 0
-    waits: int = 0
-    waited_ms: int = 0
-    passed_over: int = 0
 
     def since(self, before: Reads) -> Reads:
         return Reads(*(getattr(self, name) - getattr(before, name) for name in FIGURES))
