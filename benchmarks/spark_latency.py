@@ -18,8 +18,6 @@ import pyarrow as pa
 from framework_spark.frames import SHAPE, table_of
 from framework_spark.runner import SparkRunner
 from framework_spark.schema import SCHEMA
-from framework_spark.sessions import SessionsOfThisProcess
-from framework_spark.settings import SparkSettings
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
@@ -27,6 +25,7 @@ from pyspark.sql.types import StructType
 from framework.model.message import Message
 from framework.reading import Reader, ReaderSettings
 from framework.wire import stored
+from tests.reading.tables import Given
 
 BATCH_ROWS = 4
 HANDLER_ROWS = 1000
@@ -137,11 +136,7 @@ def handler_batches(spark: Any, name_server: str, topic: str, count: int) -> dic
             "topic", "broker", "queueId", "offset", "'retry' verdict", "'no price' reason"
         )
 
-    class Given(SessionsOfThisProcess):
-        def make(self) -> Any:
-            return spark
-
-    run = SparkRunner(Given(SparkSettings())).prepared(job, "benchmark", "benchmark")
+    run = SparkRunner(Given(spark)).prepared(job, "benchmark", "benchmark")
     table, session = table_of(messages()), spark.newSession()
     assert table.schema == SHAPE
     assert table.num_rows == HANDLER_ROWS

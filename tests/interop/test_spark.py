@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from framework_spark.frames import ADDRESS
 from framework_spark.managed import ManagedQuery
-from framework_spark.session import SharedSession
-from framework_spark.sessions import SessionsOfThisProcess
-from framework_spark.settings import GroupSettings, SparkSettings
+from framework_spark.sessions import SharedSession
+from framework_spark.settings import GroupSettings
 from structlog.testing import capture_logs
 
 from framework import Message, Producer
@@ -26,6 +25,7 @@ from tests.interop.places import Place
 from tests.interop.processes import Nursery
 from tests.patience import wait_until
 from tests.reading.spark import spark_session
+from tests.reading.tables import Given
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
 
@@ -106,10 +106,6 @@ def test_an_outage_of_the_only_broker_spends_no_attempt_of_mode_source(
         seen.extend(bytes(row.body) for row in rows)
         return frame.where("body = 'm7'").selectExpr(*ADDRESS, "'dead_letter' verdict", "'seven' reason")
 
-    class Suite(SessionsOfThisProcess):
-        def make(self) -> Any:
-            return spark
-
     with Cluster(tmp_path / "cluster", nursery) as cluster:
         topic, group = Place(cluster.name_server, lambda: "blameless").made_topic(queues=1), "blameless"
         (role,) = [role for role in cluster.shape.roles() if role.startswith("broker")]
@@ -124,7 +120,7 @@ def test_an_outage_of_the_only_broker_spends_no_attempt_of_mode_source(
         settings = GroupSettings(mode="source", checkpoint=str(tmp_path / "checkpoint"), options=hasty)
         of = ClusterSettings.model_validate({"name_servers": [cluster.name_server]})
         taking = Taking("handler", handler, group, topic, "*", None, 100, 0, 0, Start("first"), of)
-        query = ManagedQuery(taking, settings, SharedSession(Suite(SparkSettings())), pause_s=0.2)
+        query = ManagedQuery(taking, settings, SharedSession(Given(spark)), pause_s=0.2)
         thread = threading.Thread(target=query.run)
         thread.start()
         try:

@@ -1,17 +1,45 @@
-"""Sessions of Spark whose frames are Arrow tables: handlers without a JVM."""
+"""Sessions of Spark for handlers: with frames that are Arrow tables, without a JVM; and one that somebody else made."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
+from framework_spark.sessions import SessionsOfThisProcess
+from framework_spark.settings import SparkSettings
 
 from framework import Message
 from framework.model.queue import MessageQueue
 
 
-class Tables:
+class Given(SessionsOfThisProcess):
+    """The one session, made by somebody else."""
+
+    def __init__(self, session: Any) -> None:
+        super().__init__(SparkSettings())
+        self._session = session
+
+    def make(self) -> Any:
+        return self._session
+
+
+class Unbranched(Given):
+    """One that is no session of Spark's; `is_dead` when it is said so."""
+
+    is_dead = False
+
+    def branch(self, session: Any) -> Any:
+        return session
+
+    def is_alive(self, session: Any) -> bool:
+        return not self.is_dead
+
+
+class Tables(SessionsOfThisProcess):
     """Sessions whose frames are Arrow tables; the first `failures` cannot be made."""
 
     def __init__(self, failures: int = 0) -> None:
+        super().__init__(SparkSettings())
         self.failures, self.made, self.dead = failures, 0, set[int]()
 
     def make(self) -> Tables.Session:

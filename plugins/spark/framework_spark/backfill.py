@@ -18,13 +18,11 @@ from framework.errors import FrameworkError, StoreError, shorten
 from framework_spark.causes import cause_of
 from framework_spark.folder import Folder
 from framework_spark.mistakes import SparkMisused
-from framework_spark.offsets import flat, nested
+from framework_spark.offsets import Offsets, flat, nested
 from framework_spark.options import COLUMN, CONNECTION, source_options
-from framework_spark.outages import Outages
-from framework_spark.queue_texts import Offsets
 from framework_spark.runs import RUNS, Run, begun
 from framework_spark.schema import schema_of
-from framework_spark.survey import Survey
+from framework_spark.survey import Outages, Survey
 
 PLAN = f"{RUNS}.json"
 DAY = "day"

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 from framework.model.queue import MessageQueue
-from framework_spark.queue_texts import Assigned
+from framework_spark.offsets import Assigned
 
 Token: TypeAlias = tuple[str, str]
 """Its kind (name, number, text, sign) and itself."""

@@ -29,16 +29,15 @@ from framework.reading import Reader
 from framework_spark.causes import cause_of
 from framework_spark.connection import options_of, tell
 from framework_spark.counting import Counting, Reads
-from framework_spark.offsets import nested
+from framework_spark.mistakes import Stopping
+from framework_spark.offsets import EARLIEST, LATEST, nested
 from framework_spark.options import SourceOptions, source_options
-from framework_spark.queue_texts import EARLIEST, LATEST
 from framework_spark.reports import end_offsets, messages_in, progress_facts, progress_lag, seconds_behind
-from framework_spark.session import PAUSE_MAX_S, PAUSE_S, SharedSession
+from framework_spark.sessions import PAUSE_MAX_S, PAUSE_S, SharedSession
 from framework_spark.settings import GroupSettings
 from framework_spark.settling import Batches, settle
-from framework_spark.survey import DataLost
+from framework_spark.survey import DataLost, resolved
 from framework_spark.tally import Tally
-from framework_spark.trouble import Stopping
 
 _log = structlog.get_logger(__name__)
 
@@ -280,14 +279,8 @@ class ManagedQuery:
                     elif offset is None:
                         offset = EARLIEST if is_retry or start.policy == "first" else LATEST
                     found[queue] = self._there(reader, queue, offset) if offset >= 0 else offset
-                    self._begins[queue] = self._resolved(reader, queue, found[queue])
+                    self._begins[queue] = resolved(reader, queue, found[queue])
         return json.dumps(nested(found)) if found else "earliest"
-
-    @staticmethod
-    def _resolved(reader: Reader, queue: MessageQueue, offset: int) -> int:
-        if offset == EARLIEST:
-            return reader.min_offset(queue)
-        return reader.max_offset(queue) if offset == LATEST else offset
 
     def _there(self, reader: Reader, queue: MessageQueue, offset: int) -> int:
         """Where to begin for this offset. Beyond the end of its queue is a loss, as of a topic that was made anew."""

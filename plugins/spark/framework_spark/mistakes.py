@@ -1,4 +1,4 @@
-"""What can be wrong with how Spark is used; `framework-app explain ID` prints the page of an id."""
+"""What can be wrong with how Spark is used, and what ends a batch that is not its handler's fault."""
 
 from __future__ import annotations
 
@@ -11,3 +11,15 @@ class SparkMisused(ConfigurationError):
 
 class SparkMissing(ConfigurationError):
     id = "FA-K002"
+
+
+class Stopping(Exception):
+    """The application ends; what was asked for is delivered again."""
+
+
+class SessionDied(Exception):
+    """A handler failed since its session is no more: the batch runs again when there is one."""
+
+
+class HeldUp(Exception):
+    """The reading of a batch failed, or Spark itself, and not the handler: the batch waits, and runs again."""

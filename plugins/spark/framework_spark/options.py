@@ -16,9 +16,8 @@ from framework.model.durations import to_ms
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
 from framework.reading import Filter, ReaderSettings, TlsOptions
 from framework_spark.conditions import Where, parts_of
-from framework_spark.kafka_names import instead_of
 from framework_spark.mistakes import SparkMisused
-from framework_spark.queue_texts import (
+from framework_spark.offsets import (
     EARLIEST,
     LATEST,
     Assigned,
@@ -54,6 +53,26 @@ _WHERE_HELP = (
 NO_PUSHDOWN = (
     "Spark 4.3 gives wrong rows where two queries share one load() (SPARK-58551); use framework_spark.read(where=...), "
     "which needs none"
+)
+
+# What people who come from Spark's Kafka source write first.
+_KAFKAS = {
+    "subscribe": "write topic",
+    "subscribePattern": "write topicPattern",
+    "groupIdPrefix": "write group",
+    "includeHeaders": "leave it out: the column properties has what headers are there",
+    "kafkaConsumer.pollTimeoutMs": "write requestTimeout, for one request, and brokerWait, for all of them",
+    "fetchOffset.numRetries": "write fetchRetries, and brokerWait for how long a broker may be away",
+    "fetchOffset.retryIntervalMs": "write brokerWait",
+    "kafka.bootstrap.servers": "write nameServers, with the addresses of RocketMQ's name servers",
+    "kafka.group.id": "write group",
+}
+_KAFKAS_BY_LOWER = {name.lower(): (name, instead) for name, instead in _KAFKAS.items()}
+_KAFKAS_KINDS = (
+    ("kafka.sasl.", "write credentials"),
+    ("kafka.ssl.", "write tls, tlsCaFile, tlsCertFile, tlsKeyFile"),
+    ("kafka.security.", "write tls"),
+    ("kafka.", "leave it out: there is no client of Kafka's that it could be for"),
 )
 
 FAIL, SKIP, COLUMN = "fail", "skip", "column"
@@ -392,3 +411,11 @@ def _unknown(name: str, known: Mapping[str, str], use: str) -> str:
     for lower, right in known.items():
         hint = hint.replace(f"'{lower}'", f"'{right}'")
     return f'format("rocketmq"): unknown option {shorten(name)}{hint}'
+
+
+def instead_of(name: str) -> tuple[str, str] | None:
+    """Kafka's name as it is documented, and what to do here; None for what is not Kafka's."""
+    lower = name.lower()
+    if lower in _KAFKAS_BY_LOWER:
+        return _KAFKAS_BY_LOWER[lower]
+    return next(((name, instead) for prefix, instead in _KAFKAS_KINDS if lower.startswith(prefix)), None)

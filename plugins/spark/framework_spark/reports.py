@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from framework.model.queue import MessageQueue
-from framework_spark.offsets import flat
-from framework_spark.queue_texts import Offsets
+from framework_spark.offsets import Offsets, flat
 
 BEHIND, AWAY = "(behind)", "(away)"
 

@@ -9,15 +9,14 @@ import structlog
 
 from framework.model.contracts import Taken, Taking
 from framework.model.message import Message
-from framework_spark.causes import cause_of
+from framework_spark.causes import DEATHS_MAX, Fault, cause_of, fault_of
 from framework_spark.connection import told
-from framework_spark.faults import DEATHS_MAX, Fault, fault_of
 from framework_spark.limit import JobOverLimit, limited
-from framework_spark.session import PAUSE_MAX_S, PAUSE_S, Sessions, SharedSession
+from framework_spark.mistakes import HeldUp, SessionDied, Stopping
+from framework_spark.sessions import PAUSE_MAX_S, PAUSE_S, SessionsOfThisProcess, SharedSession
 from framework_spark.settings import GroupSettings
 from framework_spark.splitting import blamed, runs_of
 from framework_spark.tally import Tally
-from framework_spark.trouble import HeldUp, SessionDied, Stopping
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +31,7 @@ class SparkRunner:
 
     def __init__(
         self,
-        sessions: Sessions,
+        sessions: SessionsOfThisProcess,
         groups: Mapping[str, GroupSettings] | None = None,
         *,
         pause_s: float = PAUSE_S,

@@ -8,6 +8,8 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,10 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from framework_spark.causes import cause_of
+from framework_spark.connection import tell
 from framework_spark.limit import is_connect
-from framework_spark.mistakes import SparkMissing
+from framework_spark.mistakes import SparkMissing, Stopping
 from framework_spark.settings import SparkSettings
 
 _log = structlog.get_logger(__name__)
@@ -38,6 +42,7 @@ for name in sys.argv[1:]:
     except BaseException as error:
         print("no " + name + " (" + " ".join(str(error).split()) + ")")
 """
+PAUSE_S, PAUSE_MAX_S = 1.0, 60.0  # between two attempts to make one
 LOOK_S = 3.0  # for a server of Spark Connect to take a connection
 
 
@@ -139,6 +144,60 @@ class SessionsOfThisProcess:
         except Exception:  # noqa: BLE001 - border: gRPC's and Spark's; another session is made then
             return False
         return not session.is_stopped
+
+
+class SharedSession:
+    """The one session of a process, for every handler: made when it is first needed, and again when it has died.
+
+    Worker threads ask: one lock around the making, none around jobs. A caller without a session waits on its own
+    thread, so a Spark that is away uses up no attempt.
+    """
+
+    def __init__(self, sessions: SessionsOfThisProcess, *, pause_s: float = PAUSE_S) -> None:
+        self._sessions, self.pause_s = sessions, pause_s
+        self._lock = threading.Lock()
+        self._session: Any = None
+        self._generation = 0
+        self._stopping = threading.Event()
+        self.cluster: Mapping[str, str] = {}
+        """What the branches are told of the application's cluster."""
+
+    def stop(self) -> None:
+        """Let nobody wait for a session any more."""
+        self._stopping.set()
+
+    def pause(self, seconds: float) -> None:
+        """Wait on the caller's thread; Stopping where the application ends."""
+        if self._stopping.wait(seconds):
+            raise Stopping("the application ends; the batch is delivered again")
+
+    def is_alive(self, session: Any) -> bool:
+        """Whether a failure of its was the job's, and not the session's."""
+        with self._lock:
+            return self._sessions.is_alive(session)
+
+    def branch(self, session: Any) -> Any:
+        """A handler's own, of the shared one."""
+        own = self._sessions.branch(session)
+        tell(own, self.cluster)
+        return own
+
+    def get(self) -> tuple[int, Any]:
+        """The session, and the how manieth it is."""
+        pause = self.pause_s
+        with self._lock:
+            while self._session is None or not self._sessions.is_alive(self._session):
+                if self._stopping.is_set():
+                    raise Stopping("no Spark session, and the application ends; the batch is delivered again")
+                self._session = None
+                try:
+                    self._session = self._sessions.make()
+                    self._generation += 1
+                except Exception as error:  # noqa: BLE001 - border: Spark's
+                    _log.warning("spark session missing", retry_ms=round(pause * 1000), reason=cause_of(error))
+                    self._stopping.wait(pause)
+                    pause = min(pause * 2, PAUSE_MAX_S)
+            return self._generation, self._session
 
 
 def _lacking(program: str) -> list[str]:

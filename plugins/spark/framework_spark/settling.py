@@ -19,14 +19,13 @@ from framework.model.last_words import LastWords
 from framework.model.outcome import DeadLetter
 from framework.model.queue import MessageQueue
 from framework.reading import OffsetsGone, Reader, ReaderSettings
-from framework_spark.causes import cause_of
-from framework_spark.faults import DEATHS_MAX, Fault, fault_of
+from framework_spark.causes import DEATHS_MAX, Fault, cause_of, fault_of
 from framework_spark.frames import ADDRESS, Address, by_address, outcomes_at, stranger
 from framework_spark.limit import JobOverLimit, limited
+from framework_spark.mistakes import HeldUp, SessionDied
 from framework_spark.runner import verdicts_in
-from framework_spark.session import SharedSession
+from framework_spark.sessions import SharedSession
 from framework_spark.splitting import blamed, runs_of
-from framework_spark.trouble import HeldUp, SessionDied
 
 _log = structlog.get_logger(__name__)
 

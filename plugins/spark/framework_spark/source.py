@@ -34,14 +34,12 @@ from framework_spark.conditions import Where
 from framework_spark.counting import Totals, counted
 from framework_spark.damage import DAMAGED_REMEDY, Damage
 from framework_spark.kept import lent
-from framework_spark.offsets import Lasts, Range, flat, lasts_of, limited, nested, split, with_lasts
+from framework_spark.offsets import Lasts, Offsets, Range, flat, lasts_of, limited, nested, split, with_lasts
 from framework_spark.options import SourceOptions
-from framework_spark.outages import EVERYONE, Outages
 from framework_spark.packed import Packed
-from framework_spark.queue_texts import Offsets
 from framework_spark.reports import said
 from framework_spark.schema import check_schema, schema_of
-from framework_spark.survey import DataLost, Ends, Survey, warn, written
+from framework_spark.survey import EVERYONE, DataLost, Ends, Outages, Survey, warn, written
 
 _STORED = "storeTime"
 

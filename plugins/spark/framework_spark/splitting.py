@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from framework.errors import shorten
-from framework_spark.mistakes import SparkMisused
-from framework_spark.trouble import HeldUp, SessionDied, Stopping
+from framework_spark.mistakes import HeldUp, SessionDied, SparkMisused, Stopping
 
 RUNS = 40  # two bad rows among a thousand take about as many
 _MARK = "__spark_runs__"

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from framework.errors import BrokerUnreachable, FrameworkError
 from framework.harmless import plain
@@ -20,15 +21,17 @@ from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
 from framework.reading import Columns, Head, Reader
 from framework_spark.mistakes import SparkMisused
-from framework_spark.offsets import flat
+from framework_spark.offsets import EARLIEST, LATEST, Offsets, flat
 from framework_spark.options import Bound, SourceOptions
-from framework_spark.queue_texts import EARLIEST, LATEST, Offsets
 
 REFRESH_SECONDS = 5.0  # until a new queue, topic or broker is noticed; Kafka's source asks each trigger
 RECENT_SECONDS = 0.5
 CLOCKS_MS = 60_000  # by which clocks may differ, of who wrote a time and of this machine
 AGES_MAX = 16  # queues that are asked how long their messages wait, at each report
+PAUSE_SECONDS = 0.5  # between two questions where nobody answers
+EVERYONE = ""
 
+T = TypeVar("T")
 Ends = dict[MessageQueue, int]
 
 
@@ -203,7 +206,7 @@ class Survey:
                     )
                 found[queue] = self._offset_at(queue, when_ms, must_match=bound.must_match)
             else:
-                found[queue] = self._resolved(queue, offsets.get(queue, bound.everywhere))
+                found[queue] = resolved(self._reader, queue, offsets.get(queue, bound.everywhere))
         return found
 
     def _named(self, given: Offsets) -> Ends:
@@ -221,11 +224,6 @@ class Survey:
                     "startingOffsetsByTimestampStrategy=latest begins at its end"
                 )
         return offset
-
-    def _resolved(self, queue: MessageQueue, offset: int) -> int:
-        if offset == EARLIEST:
-            return self._reader.min_offset(queue)
-        return self._reader.max_offset(queue) if offset == LATEST else offset
 
     def _stored_ms(self, queue: MessageQueue, offset: int) -> int | None:
         """When the message was stored; None where it is gone or damaged."""
@@ -272,6 +270,13 @@ class Survey:
         self._reader.close()
 
 
+def resolved(reader: Reader, queue: MessageQueue, offset: int) -> int:
+    """The offset that is meant, by EARLIEST and LATEST too."""
+    if offset == EARLIEST:
+        return reader.min_offset(queue)
+    return reader.max_offset(queue) if offset == LATEST else offset
+
+
 def written(when_ms: int) -> str:
     return f"{datetime.fromtimestamp(when_ms / 1000, UTC):%Y-%m-%dT%H:%M:%S}Z"
 
@@ -290,3 +295,35 @@ def show_group(reader: Reader, group: str, queues: Iterable[MessageQueue]) -> se
 def warn(text: str) -> None:
     """Into the log of the process that Spark runs us in."""
     print(f"framework_spark: {plain(text)}", file=sys.stderr, flush=True)  # noqa: T201  # Spark keeps stderr as the log
+
+
+class Outages:
+    """Which brokers a query waits for, and since when: says once that it waits, until `brokerWait` is over."""
+
+    def __init__(self, wait_ms: int) -> None:
+        self._wait_ms = wait_ms
+        self.since: dict[str, float] = {}
+        """Broker, or EVERYONE -> since when, in monotonic seconds."""
+
+    def waits_for(self, broker: str, reason: str) -> bool:
+        """Whether there is time left for a broker that is away."""
+        now = time.monotonic()
+        if broker not in self.since and self._wait_ms:
+            warn(f"{reason}; waiting for {self._wait_ms / 1000:g} s, as brokerWait says")
+        return (now - self.since.setdefault(broker, now)) * 1000 < self._wait_ms
+
+    def is_over(self, broker: str = EVERYONE) -> None:
+        self.since.pop(broker, None)
+
+    def outlast(self, work: Callable[[], T]) -> T:
+        """What it answers; again while a broker is away, until there is no time left."""
+        while True:
+            try:
+                found = work()
+            except BrokerUnreachable as error:
+                if not self.waits_for(EVERYONE, str(error)):
+                    raise
+                time.sleep(PAUSE_SECONDS)
+            else:
+                self.is_over()
+                return found

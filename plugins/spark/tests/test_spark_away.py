@@ -61,7 +61,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
             assert seconds <= 2.0
 
     monkeypatch.setattr("framework.reading.reach.Event", Event)
-    monkeypatch.setattr("framework_spark.outages.PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("framework_spark.survey.PAUSE_SECONDS", 0.0)
 
 
 @contextmanager

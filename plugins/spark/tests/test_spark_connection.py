@@ -17,7 +17,6 @@ from framework_spark.outgoing import Outgoing
 from framework_spark.plugin import SparkPlugin
 from framework_spark.runner import SparkRunner
 from framework_spark.schema import SCHEMA
-from framework_spark.sessions import SessionsOfThisProcess
 from framework_spark.settings import SparkSettings
 from framework_spark.sink import send_rows
 from pyspark.sql.datasource import CaseInsensitiveDict
@@ -28,6 +27,7 @@ from framework.errors import BrokerUnreachable, ConfigurationError, Refused
 from framework.model.queue import MessageQueue
 from framework.net.tls import TlsOptions
 from framework.settings.schema import AppSettings, ClusterSettings
+from tests.reading.tables import Given
 from tests.reading.threads import thread_box
 
 
@@ -101,17 +101,6 @@ def test_tls_is_verified_on_both_sides(tmp_path: Path) -> None:
             read(nameServers=box.address, brokerWait="0s")
 
 
-class Suite(SessionsOfThisProcess):
-    """The session of the whole run."""
-
-    def __init__(self, session: Any) -> None:
-        super().__init__(SparkSettings())
-        self._one = session
-
-    def make(self) -> Any:
-        return self._one
-
-
 def copied(frame: Any) -> None:
     copies = frame.select("body").write.format("rocketmq")
     copies.options(**cluster_of(frame.sparkSession), topic="copies").mode("append").save()
@@ -139,7 +128,7 @@ def test_what_a_handler_writes_goes_where_its_messages_come_from(spark: Any, tmp
             }
         )
         given = options_of(cluster, "test")
-        runner = SparkRunner(Suite(spark))
+        runner = SparkRunner(Given(spark))
         runner.reaches(cluster)
         found = [Message("orders", each, queue=MessageQueue("orders", "a", 0), queue_offset=0) for each in ALL]
         assert None is runner.prepared(copied, "copied", "copied")(found)

@@ -11,8 +11,6 @@ import pytest
 from framework_spark import options
 from framework_spark.runner import SparkRunner
 from framework_spark.schema import SCHEMA
-from framework_spark.sessions import SessionsOfThisProcess
-from framework_spark.settings import SparkSettings
 from framework_spark.sink import TYPES
 
 from framework import Message
@@ -22,6 +20,7 @@ from framework.reading import Reader, ReaderSettings
 from framework.testing import Harness
 from tests.lacking import lacking
 from tests.patience import wait_until
+from tests.reading.tables import Given
 from tests.reading.threads import ThreadBox, thread_box
 
 TEXT = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
@@ -158,7 +157,7 @@ def _run_examples(
     assert "6 rows in" in capsys.readouterr().out
 
     exec(handler, names)
-    run = SparkRunner(_Given(spark)).prepared(names["revenue"].spec.function, "revenue", "revenue")
+    run = SparkRunner(Given(spark)).prepared(names["revenue"].spec.function, "revenue", "revenue")
     queue = MessageQueue("clicks", "broker-a", 0)
     bodies = ["1.5", "free", "2"]
     clicks = [Message("clicks", body, tags="a", queue=queue, queue_offset=n) for n, body in enumerate(bodies)]
@@ -172,21 +171,5 @@ def _run_examples(
     assert 1 == sum(reader.max_offset(queue) for queue in reader.queues("tagged"))
 
     exec(splitting, names)
-    split: Any = SparkRunner(_Given(spark)).prepared(names["totals"].spec.function, "totals", "totals")(clicks)
+    split: Any = SparkRunner(Given(spark)).prepared(names["totals"].spec.function, "totals", "totals")(clicks)
     assert [None, "CAST_INVALID_INPUT", None] == [each and each.getCondition() for each in split]
-
-
-class _Given:
-    """The suite's session; it is never to be made again."""
-
-    def __init__(self, session: Any) -> None:
-        self._session = session
-
-    def make(self) -> Any:
-        return self._session
-
-    def branch(self, session: Any) -> Any:
-        return session.newSession()
-
-    def is_alive(self, session: Any) -> bool:
-        return SessionsOfThisProcess(SparkSettings()).is_alive(session)

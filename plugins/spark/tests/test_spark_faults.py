@@ -12,16 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from framework_spark import reason
-from framework_spark.causes import SOURCE_DIED, cause_of
-from framework_spark.faults import DEATHS_MAX
+from framework_spark.causes import DEATHS_MAX, SOURCE_DIED, cause_of
 from framework_spark.frames import ADDRESS
 from framework_spark.managed import ManagedQuery
+from framework_spark.mistakes import HeldUp
 from framework_spark.runner import SparkRunner
-from framework_spark.session import SharedSession
-from framework_spark.sessions import SessionsOfThisProcess
-from framework_spark.settings import GroupSettings, SparkSettings
+from framework_spark.sessions import SharedSession
+from framework_spark.settings import GroupSettings
 from framework_spark.settling import Batches
-from framework_spark.trouble import HeldUp
 from structlog.testing import capture_logs
 
 from framework.broker.intercept import Interceptor
@@ -32,7 +30,7 @@ from framework.settings.schema import ClusterSettings
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 from tests.patience import wait_until
-from tests.reading.tables import messages
+from tests.reading.tables import Given, messages
 from tests.reading.threads import ThreadBox, texts
 from tests.reading.victims import kill, victims
 
@@ -41,17 +39,6 @@ pytestmark = [pytest.mark.timeout(1200), pytest.mark.xdist_group("spark")]
 HASTY = {"brokerWait": "0s", "fetchRetries": "0"}
 AWAY = RemotingCommand(ResponseCode.GO_AWAY)
 ROWS = pa.table({"topic": ["t"] * 2, "broker": ["broker-a"] * 2, "queueId": [0, 0], "offset": [0, 1]})
-
-
-class Suite(SessionsOfThisProcess):
-    """The session of the whole run."""
-
-    def __init__(self, session: Any) -> None:
-        super().__init__(SparkSettings())
-        self._one = session
-
-    def make(self) -> Any:
-        return self._one
 
 
 def taking(function: Callable[[Any], object], topic: str, **changes: Any) -> Taking:
@@ -69,7 +56,7 @@ def running(
     """A query of `mode: source` whose messages have no second attempt."""
     settings = GroupSettings(mode="source", checkpoint=str(checkpoint), options={**HASTY, **options})
     cluster = ClusterSettings.model_validate({"name_servers": [box.address]})
-    query = ManagedQuery(taking(handler, topic, cluster=cluster), settings, SharedSession(Suite(spark)), pause_s=0.01)
+    query = ManagedQuery(taking(handler, topic, cluster=cluster), settings, SharedSession(Given(spark)), pause_s=0.01)
     thread = threading.Thread(target=query.run)
     thread.start()
     try:
@@ -137,7 +124,7 @@ def test_whose_fault_it_is_is_told_by_where_it_was_raised(spark: Any, box: Threa
         return given.selectExpr(*ADDRESS[:3], "offset + 100 offset", "'dead_letter' verdict")
 
     for function in (read_elsewhere, raised, raised_in_a_task, cast, verdict_about_others):
-        batches = Batches(taking(function, topic), SharedSession(Suite(spark)))
+        batches = Batches(taking(function, topic), SharedSession(Given(spark)))
         failed = batches.failed(frame, spark)
         assert [(0, "retry"), (1, "retry")] == [(row["offset"], row["verdict"]) for row in failed], function
 
@@ -146,7 +133,7 @@ def test_a_worker_that_dies_holds_the_batch_up_until_the_handler_must_be_what_ki
     def kill(frame: Any) -> None:
         frame.rdd.foreach(lambda row: os._exit(3))
 
-    batches = Batches(taking(kill, "t"), SharedSession(Suite(spark)))
+    batches = Batches(taking(kill, "t"), SharedSession(Given(spark)))
     frame = spark.createDataFrame(ROWS)
 
     for _ in range(DEATHS_MAX - 1):
@@ -163,7 +150,7 @@ def test_in_mode_driver_a_worker_that_dies_spends_no_attempt_either(spark: Any) 
         if len(runs) == 1:
             frame.select(*ADDRESS).rdd.foreach(lambda row: os._exit(3))
 
-    handler = SparkRunner(Suite(spark), pause_s=0.01).prepared(killed_once, "revenue", "revenue")
+    handler = SparkRunner(Given(spark), pause_s=0.01).prepared(killed_once, "revenue", "revenue")
     with capture_logs() as lines:
         assert handler(messages(3)) is None
 

@@ -14,7 +14,7 @@ from framework_spark.managed import ManagedQuery
 from framework_spark.mirror import OffsetMirror
 from framework_spark.reports import messages_in
 from framework_spark.runner import SparkRunner
-from framework_spark.session import SharedSession
+from framework_spark.sessions import SharedSession
 from framework_spark.settings import GroupSettings
 from framework_spark.tally import Tally
 

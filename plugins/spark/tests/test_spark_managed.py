@@ -16,12 +16,11 @@ import pytest
 from framework_spark import cluster_of, side_effect_free
 from framework_spark.frames import ADDRESS
 from framework_spark.managed import ManagedQuery, loaded
+from framework_spark.mistakes import SessionDied
 from framework_spark.reports import progress_facts
-from framework_spark.session import SharedSession
-from framework_spark.sessions import SessionsOfThisProcess
+from framework_spark.sessions import SessionsOfThisProcess, SharedSession
 from framework_spark.settings import GroupSettings, SparkSettings
 from framework_spark.survey import DataLost
-from framework_spark.trouble import SessionDied
 from pydantic import ValidationError
 from structlog.testing import capture_logs
 
@@ -33,23 +32,8 @@ from framework.model.subscription import Start
 from framework.reading import Reader, decode_properties
 from framework.settings.schema import ClusterSettings
 from tests.patience import wait_until
+from tests.reading.tables import Given, Unbranched
 from tests.reading.threads import ThreadBox, texts
-
-
-class Given:
-    """One session, made by somebody else; `dead` when it is said so."""
-
-    def __init__(self, session: Any) -> None:
-        self._session, self.is_dead = session, False
-
-    def make(self) -> Any:
-        return self._session
-
-    def branch(self, session: Any) -> Any:
-        return session
-
-    def is_alive(self, session: Any) -> bool:
-        return not self.is_dead
 
 
 def taking(function: Callable[[Any], object], **changes: Any) -> Taking:
@@ -62,7 +46,7 @@ def taking(function: Callable[[Any], object], **changes: Any) -> Taking:
 
 def query(function: Callable[[Any], object], **changes: Any) -> ManagedQuery:
     settings = GroupSettings(mode="source", checkpoint="/nowhere")
-    return ManagedQuery(taking(function, **changes), settings, SharedSession(Given(None)))
+    return ManagedQuery(taking(function, **changes), settings, SharedSession(Unbranched(None)))
 
 
 def verdicts(*rows: tuple[int, str], topic: str = "clicks") -> pa.Table:
@@ -142,7 +126,7 @@ def test_an_exception_is_the_handlers_fault_only_where_the_session_lives() -> No
         raise OSError("no")
 
     assert ALL == failed(broken)
-    given = Given(None)
+    given = Unbranched(None)
     ours = ManagedQuery(taking(broken), GroupSettings(mode="source", checkpoint="/nowhere"), SharedSession(given))
     given.is_dead = True
     with pytest.raises(SessionDied) as died:
@@ -182,7 +166,7 @@ def test_settings_that_cannot_work_are_refused() -> None:
         GroupSettings(checkpoint="/somewhere")
     settings = GroupSettings(mode="source", checkpoint="/nowhere", options={"failOnDataLos": "false"})
     with pytest.raises(ConfigurationError, match="unknown option 'failOnDataLos'; did you mean 'failOnDataLoss'"):
-        ManagedQuery(taking(lambda frame: None), settings, SharedSession(Given(None)))
+        ManagedQuery(taking(lambda frame: None), settings, SharedSession(Unbranched(None)))
 
 
 @pytest.mark.parametrize(
@@ -450,12 +434,8 @@ def test_a_real_query_sends_back_what_fails_and_goes_on_where_it_stopped(
     settings = GroupSettings(mode="source", checkpoint=str(tmp_path / "checkpoint"))
     cluster = ClusterSettings.model_validate({"name_servers": [box.address]})
 
-    class Suite(SessionsOfThisProcess):
-        def make(self) -> Any:
-            return spark
-
     def run(until: Callable[[], bool], what: str) -> None:
-        shared = SharedSession(Suite(SparkSettings()))
+        shared = SharedSession(Given(spark))
         managed = ManagedQuery(taking(handler, topic=topic, group=topic, cluster=cluster), settings, shared)
         thread = threading.Thread(target=managed.run)
         thread.start()

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from framework_spark.causes import cause_of
-from framework_spark.kafka_names import instead_of
-from framework_spark.options import BATCH, SINK, STREAM, Bound, sink_options, source_options
-from framework_spark.queue_texts import EARLIEST, LATEST
+from framework_spark.offsets import EARLIEST, LATEST
+from framework_spark.options import BATCH, SINK, STREAM, Bound, instead_of, sink_options, source_options
 
 from framework.errors import ConfigurationError, Sql92Error
 from framework.reading import Filter

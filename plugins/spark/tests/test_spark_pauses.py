@@ -8,26 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from framework_spark.managed import ManagedQuery
-from framework_spark.session import PAUSE_MAX_S, SharedSession
+from framework_spark.sessions import PAUSE_MAX_S, SharedSession
 from framework_spark.settings import GroupSettings
 from structlog.testing import capture_logs
 
 from framework.model.contracts import Taking
 from framework.model.subscription import Start
 from framework.settings.schema import ClusterSettings
-
-
-class Session:
-    """One that is alive, and is never asked for anything else."""
-
-    def make(self) -> Any:
-        return self
-
-    def branch(self, session: Any) -> Any:
-        return session
-
-    def is_alive(self, session: Any) -> bool:
-        return True
+from tests.reading.tables import Unbranched
 
 
 class Query:
@@ -52,7 +40,7 @@ def managed(pause_s: float = 0.001) -> ManagedQuery:
         linger_ms=0, max_retries=2, start=Start("first"), cluster=ClusterSettings(),
     )  # fmt: skip
     settings = GroupSettings(mode="source", checkpoint="/nowhere")
-    return ManagedQuery(taking, settings, SharedSession(Session()), pause_s=pause_s)
+    return ManagedQuery(taking, settings, SharedSession(Unbranched(None)), pause_s=pause_s)
 
 
 def pauses(query: ManagedQuery, *steps: str) -> list[int]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from framework_spark.datasource import RocketMQ
+from framework_spark.offsets import assigned_of
 from framework_spark.options import source_options
-from framework_spark.queue_texts import assigned_of
 from framework_spark.schema import SCHEMA
 from pyspark.sql.datasource import CaseInsensitiveDict
 

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from framework_spark.frames import ADDRESS, SHAPE, outcomes_of, table_of
+from framework_spark.mistakes import Stopping
 from framework_spark.plugin import SparkPlugin
 from framework_spark.runner import SparkRunner
 from framework_spark.settings import SparkSettings
-from framework_spark.trouble import Stopping
 
 from framework import consumer
 from framework.errors import ConfigurationError

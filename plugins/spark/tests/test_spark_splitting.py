@@ -9,10 +9,10 @@ import pytest
 from framework_spark import side_effect_free
 from framework_spark.frames import ADDRESS
 from framework_spark.limit import JobOverLimit, limited
+from framework_spark.mistakes import SessionDied, Stopping
 from framework_spark.runner import SparkRunner
 from framework_spark.settings import GroupSettings
 from framework_spark.splitting import blamed, runs_of
-from framework_spark.trouble import SessionDied, Stopping
 from hypothesis import given
 from hypothesis import strategies as st
 
