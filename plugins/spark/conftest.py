@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import count
 from typing import Any
 
 import pytest
+from framework_spark.datasource import RocketMQ
 from framework_spark.kept import close_resting
+from framework_spark.schema import SCHEMA
+from framework_spark.source import StreamReader
+from pyspark.sql.datasource import CaseInsensitiveDict
 
 from framework.reading import Reader, ReaderSettings
 from tests.reading.spark import spark_session
@@ -36,6 +41,24 @@ def _numbers() -> Callable[[], int]:
 @pytest.fixture
 def topic(_numbers: Callable[[], int]) -> str:
     return f"spark-{_numbers()}"
+
+
+@pytest.fixture
+def stream(box: ThreadBox) -> Iterator[Callable[..., StreamReader]]:
+    """`stream(topic="orders", failOnDataLoss="false")` makes readers of a stream, and stops them.
+
+    They begin at the first offsets; `kind` is the class behind the format.
+    """
+    with ExitStack() as stack:
+
+        def make(kind: type[RocketMQ] = RocketMQ, **options: str) -> StreamReader:
+            given = {"nameServers": box.address, "startingOffsets": "earliest", **options}
+            reader = kind(CaseInsensitiveDict(given)).streamReader(SCHEMA)
+            assert isinstance(reader, StreamReader)
+            stack.callback(reader.stop)
+            return reader
+
+        yield make
 
 
 @pytest.fixture(scope="session")

@@ -36,22 +36,6 @@ def filled(box: ThreadBox, topic: str) -> str:
     return topic
 
 
-@pytest.fixture
-def stream(box: ThreadBox) -> Iterator[Callable[..., StreamReader]]:
-    made: list[StreamReader] = []
-
-    def make(topic: str, **options: str) -> StreamReader:
-        given = {"nameServers": box.address, "topic": topic, "startingOffsets": "earliest", **options}
-        reader = RocketMQ(CaseInsensitiveDict(given)).streamReader(SCHEMA)
-        assert isinstance(reader, StreamReader)
-        made.append(reader)
-        return reader
-
-    yield make
-    for reader in made:
-        reader.stop()
-
-
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is counted here is attempts; how long a pause is tells nothing."""
@@ -102,7 +86,7 @@ def test_a_task_waits_for_a_broker_that_restarts(
     box: ThreadBox, filled: str, stream: Callable[..., StreamReader]
 ) -> None:
     """It used up its four attempts within a second, and Spark its four tasks within some more."""
-    reader = stream(filled)
+    reader = stream(topic=filled)
     (piece,) = planned(reader)
 
     with answering(box, RequestCode.LITE_PULL_MESSAGE, AWAY, times=20) as away:
@@ -113,7 +97,7 @@ def test_a_task_waits_for_a_broker_that_restarts(
 def test_a_task_that_shall_not_wait_fails_after_four_attempts(
     box: ThreadBox, filled: str, stream: Callable[..., StreamReader]
 ) -> None:
-    reader = stream(filled, brokerWait="0s")
+    reader = stream(topic=filled, brokerWait="0s")
     (piece,) = planned(reader)
 
     with (
@@ -128,7 +112,7 @@ def test_a_task_does_not_wait_for_a_topic_that_is_gone(
     box: ThreadBox, filled: str, stream: Callable[..., StreamReader], is_asked: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Its broker says so, or it is in no route, while its broker is registered."""
-    strict, lenient = stream(filled), stream(filled, failOnDataLoss="false")
+    strict, lenient = stream(topic=filled), stream(topic=filled, failOnDataLoss="false")
     (piece,) = planned(strict)
 
     with (
@@ -145,7 +129,7 @@ def test_a_task_does_not_wait_for_a_topic_that_is_gone(
 def test_a_stream_waits_while_no_broker_answers(
     box: ThreadBox, filled: str, stream: Callable[..., StreamReader], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    reader, hasty = stream(filled), stream(filled, brokerWait="0s")
+    reader, hasty = stream(topic=filled), stream(topic=filled, brokerWait="0s")
     done = reader.latestOffset(reader.initialOffset(), ALL)
     box.send(filled, texts(filled, 5), queue=0, broker="broker-a")
 
@@ -166,7 +150,7 @@ def test_available_now_still_reads_up_to_its_target_while_brokers_are_away(
 ) -> None:
     """Offsets that stay where they are would end such a query as if all was read; its tasks wait instead."""
     monkeypatch.setattr("framework_spark.survey.REFRESH_SECONDS", 0.0)
-    reader = stream(filled)
+    reader = stream(topic=filled)
     start = reader.initialOffset()
     reader.prepareForTriggerAvailableNow()
 
@@ -179,7 +163,7 @@ def test_a_queue_in_no_route_waits_for_its_broker_and_is_lost_without_its_topic(
 ) -> None:
     """A name server forgets the routes of a broker that restarts: by them alone its topics seem deleted."""
     monkeypatch.setattr("framework_spark.survey.REFRESH_SECONDS", 0.0)
-    reader = stream(filled)
+    reader = stream(topic=filled)
     done = reader.latestOffset(reader.initialOffset(), ALL)
 
     with unregistered(box, filled):
@@ -197,7 +181,7 @@ def test_a_queue_whose_broker_has_just_come_back_is_not_lost(
     box: ThreadBox, filled: str, stream: Callable[..., StreamReader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Routes are known from a few seconds ago, when there were none, and the broker is registered again."""
-    reader = stream(filled)
+    reader = stream(topic=filled)
     done = reader.latestOffset(reader.initialOffset(), ALL)
     with unregistered(box, filled), monkeypatch.context() as quick:
         quick.setattr("framework_spark.survey.REFRESH_SECONDS", 0.0)
@@ -216,7 +200,7 @@ def test_each_queue_that_lost_something_is_named(
     checkpoint = {filled: {"broker-a": {"0": 2, "1": 5}, "broker-b": {"0": 700}}}
 
     with pytest.raises(DataLost) as raised:
-        stream(filled).latestOffset(checkpoint, ALL)
+        stream(topic=filled).latestOffset(checkpoint, ALL)
 
     said = str(raised.value)
     assert f"{filled}@broker-a:0: offsets 2 to 3 are gone" in said
@@ -236,7 +220,7 @@ def test_a_stream_waits_for_its_first_offsets_and_is_told_of_a_topic_that_is_not
 ) -> None:
     """Name servers forget a broker that restarts, and its topics: then nothing is known of the topic yet."""
     nobody = RemotingCommand(0, body=b'{"brokerAddrTable":{},"clusterAddrTable":{}}')
-    reader = stream(filled)
+    reader = stream(topic=filled)
 
     with (
         answering(box, RequestCode.GET_ROUTEINFO_BY_TOPIC, NO_TOPIC, times=3),
@@ -247,9 +231,9 @@ def test_a_stream_waits_for_its_first_offsets_and_is_told_of_a_topic_that_is_not
         assert asked.is_spent
     assert 1 == capfd.readouterr().err.count("no broker is registered at the name servers; waiting for 120 s")
     with unregistered(box, filled), pytest.raises(BrokerUnreachable, match="no broker is registered"):
-        stream(filled, brokerWait="0s").initialOffset()
+        stream(topic=filled, brokerWait="0s").initialOffset()
     with answering(box, RequestCode.GET_ROUTEINFO_BY_TOPIC, NO_TOPIC), pytest.raises(NotInCluster, match="create it"):
-        stream(filled).initialOffset()
+        stream(topic=filled).initialOffset()
 
 
 @pytest.mark.parametrize("code", [RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_MAX_OFFSET])
@@ -257,10 +241,10 @@ def test_available_now_waits_where_a_broker_is_away_at_its_start(
     box: ThreadBox, filled: str, stream: Callable[..., StreamReader], code: int
 ) -> None:
     """With no target, or one without that broker's queues, the query would end as if all had been read."""
-    before = stream(filled)
+    before = stream(topic=filled)
     done = before.latestOffset(before.initialOffset(), ALL)
     box.send(filled, texts(filled, 5), queue=0, broker="broker-a")
-    reader = stream(filled)
+    reader = stream(topic=filled)
     nobody = RemotingCommand(0, body=b'{"brokerAddrTable":{},"clusterAddrTable":{}}')
 
     with (
@@ -290,7 +274,7 @@ def test_a_batch_read_is_planned_when_brokers_are_back(box: ThreadBox, filled: s
 
 
 def test_a_report_is_no_reason_to_fail(box: ThreadBox, filled: str, stream: Callable[..., StreamReader]) -> None:
-    reader = stream(filled)
+    reader = stream(topic=filled)
     done = reader.latestOffset(reader.initialOffset(), ALL)
     assert reader._survey is not None
     reader._survey._ends_at = None
@@ -305,7 +289,7 @@ def test_a_report_is_no_reason_to_fail(box: ThreadBox, filled: str, stream: Call
 
 def test_what_is_not_allowed_is_no_outage(box: ThreadBox, filled: str, stream: Callable[..., StreamReader]) -> None:
     refused = RemotingCommand(ResponseCode.NO_PERMISSION, remark="no rule lets you")
-    reader = stream(filled)
+    reader = stream(topic=filled)
     done = reader.initialOffset()
     (piece,) = reader.partitions(done, reader.latestOffset(done, ALL))
 
@@ -318,7 +302,7 @@ def test_what_is_not_allowed_is_no_outage(box: ThreadBox, filled: str, stream: C
 
 def test_a_busy_broker_is_asked_again(box: ThreadBox, filled: str, stream: Callable[..., StreamReader]) -> None:
     """As one answers that has just started."""
-    reader = stream(filled)
+    reader = stream(topic=filled)
     with answering(box, RequestCode.GET_MAX_OFFSET, RemotingCommand(ResponseCode.SYSTEM_BUSY), times=6):
         assert 10 == reader.latestOffset(reader.initialOffset(), ALL)[filled]["broker-a"]["0"]
 
@@ -326,7 +310,7 @@ def test_a_busy_broker_is_asked_again(box: ThreadBox, filled: str, stream: Calla
 def test_a_request_is_made_again_as_often_as_it_is_said(
     box: ThreadBox, filled: str, stream: Callable[..., StreamReader]
 ) -> None:
-    reader = stream(filled, brokerWait="0s", fetchRetries="1")
+    reader = stream(topic=filled, brokerWait="0s", fetchRetries="1")
     (piece,) = planned(reader)
 
     with (

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
-from framework_spark.datasource import RocketMQ
-from framework_spark.schema import SCHEMA
 from framework_spark.source import StreamReader
 from framework_spark.survey import DataLost
 from pyspark.errors import StreamingQueryException
-from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from framework.mistakes import NotInCluster
@@ -32,22 +29,9 @@ ALL = ReadAllAvailable()
 Streams = Callable[..., StreamReader]
 
 
-@pytest.fixture
-def stream(box: ThreadBox, monkeypatch: pytest.MonkeyPatch) -> Iterator[Streams]:
-    """Makes readers that ask for routes each time, and stops them."""
+@pytest.fixture(autouse=True)
+def _routes_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("framework_spark.survey.REFRESH_SECONDS", 0.0)
-    made: list[StreamReader] = []
-
-    def make(**options: str) -> StreamReader:
-        given = {"nameServers": box.address, "startingOffsets": "earliest", **options}
-        reader = RocketMQ(CaseInsensitiveDict(given)).streamReader(SCHEMA)
-        assert isinstance(reader, StreamReader)
-        made.append(reader)
-        return reader
-
-    yield make
-    for reader in made:
-        reader.stop()
 
 
 def fill(box: ThreadBox, topic: str, count: int = 20, *, start: int = 0) -> MessageQueue:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -12,6 +12,7 @@ from framework_spark.conditions import EVERYWHERE, Condition, Where, parts_of
 from framework_spark.datasource import RocketMQ
 from framework_spark.options import source_options
 from framework_spark.schema import SCHEMA
+from framework_spark.source import StreamReader
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.datasource import CaseInsensitiveDict
@@ -255,17 +256,16 @@ def test_a_property_cannot_be_named_as_a_column_is(box: ThreadBox) -> None:
         RocketMQ(CaseInsensitiveDict({"topic": "t", "propertyColumns": "Body"})).schema()
 
 
-def test_a_queue_that_is_left_out_now_stays_where_its_checkpoint_is(box: ThreadBox, topic: str) -> None:
+def test_a_queue_that_is_left_out_now_stays_where_its_checkpoint_is(
+    box: ThreadBox, topic: str, stream: Callable[..., StreamReader]
+) -> None:
     box.send(topic, [Message(topic, b"x")], queue=0, broker="broker-a")
     box.send(topic, [Message(topic, b"x")], queue=1, broker="broker-a")
-    options = {"nameservers": box.address, "topic": topic, "startingOffsets": "earliest", "where": "queueId = 1"}
-    stream = RocketMQ(CaseInsensitiveDict(options)).streamReader(SCHEMA)
-    try:
-        begin = stream.initialOffset()
-        assert {"1"} == set(begin[topic]["broker-a"])
-        begin[topic]["broker-a"]["0"] = 0  # an earlier run of the query read it
-        end = stream.latestOffset(begin, stream.getDefaultReadLimit())
-        assert {"0": 0, "1": 1} == end[topic]["broker-a"]
-        assert 1 == len(stream.partitions(begin, end))
-    finally:
-        stream.stop()
+    reader = stream(topic=topic, where="queueId = 1")
+
+    begin = reader.initialOffset()
+    assert {"1"} == set(begin[topic]["broker-a"])
+    begin[topic]["broker-a"]["0"] = 0  # an earlier run of the query read it
+    end = reader.latestOffset(begin, reader.getDefaultReadLimit())
+    assert {"0": 0, "1": 1} == end[topic]["broker-a"]
+    assert 1 == len(reader.partitions(begin, end))

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from framework_spark.counting import Sums
 from framework_spark.datasource import RocketMQ
-from framework_spark.schema import SCHEMA
 from framework_spark.settling import settle
 from framework_spark.source import StreamReader
 from framework_spark.survey import DataLost
@@ -62,22 +61,6 @@ def batch_of(box: ThreadBox, topic: str, **options: Any) -> list[dict[str, Any]]
     return rows(reader, reader.partitions())
 
 
-@pytest.fixture
-def stream() -> Iterator[Callable[..., StreamReader]]:
-    """Makes readers of a stream, and stops them."""
-    made: list[StreamReader] = []
-
-    def make(box: ThreadBox, topic: str, **options: Any) -> StreamReader:
-        reader = source(box, topic, **options).streamReader(SCHEMA)
-        assert isinstance(reader, StreamReader)
-        made.append(reader)
-        return reader
-
-    yield make
-    for reader in made:
-        reader.stop()
-
-
 def rows(reader: Any, pieces: Sequence[InputPartition]) -> list[dict[str, Any]]:
     return [row for piece in pieces for batch in reader.read(piece) for row in batch.to_pylist()]
 
@@ -119,7 +102,10 @@ def test_lost_messages_fail_a_query_or_are_passed_over(
 ) -> None:
     box.keep_from(queue_of(filled), 40)
     start = {filled: {"broker-a": {"0": 10}}}
-    strict, lenient = stream(box, filled, brokerWait="0s"), stream(box, filled, brokerWait="0s", failOnDataLoss="false")
+    strict, lenient = (
+        stream(topic=filled, brokerWait="0s"),
+        stream(topic=filled, brokerWait="0s", failOnDataLoss="false"),
+    )
     end = lenient.latestOffset(start, ALL)
 
     for planned in (lambda: strict.latestOffset(start, ALL), lambda: rows(strict, strict.partitions(start, end))):
@@ -148,7 +134,7 @@ def test_available_now_fails_where_a_queue_became_shorter(
 ) -> None:
     """A topic that was made anew while the query was down: no batch at all would look like success."""
     checkpoint = {filled: {"broker-a": {"0": 500}}}
-    strict, lenient = stream(box, filled), stream(box, filled, **LENIENT)
+    strict, lenient = stream(topic=filled), stream(topic=filled, **LENIENT)
     for reader in (strict, lenient):
         reader.prepareForTriggerAvailableNow()
 
@@ -166,12 +152,12 @@ def test_a_start_beyond_the_end_is_an_error_and_in_no_checkpoint(
     said = f"startingOffsets: {filled}@broker-a:0 ends at offset 100, and the option says 101"
 
     with pytest.raises(DataLost, match=f"{said}; option failOnDataLoss=false"):
-        stream(box, filled, **beyond).initialOffset()
+        stream(topic=filled, **beyond).initialOffset()
     with pytest.raises(DataLost, match=said):
         batch_of(box, filled, **beyond)
-    assert 100 == stream(box, filled, **beyond, **LENIENT).initialOffset()[filled]["broker-a"]["0"]
+    assert 100 == stream(topic=filled, **beyond, **LENIENT).initialOffset()[filled]["broker-a"]["0"]
     assert said in capsys.readouterr().err
-    assert 100 == stream(box, filled, startingOffsets=offsets_of(filled, 100)).initialOffset()[filled]["broker-a"]["0"]
+    assert 100 == stream(topic=filled, startingOffsets=offsets_of(filled, 100)).initialOffset()[filled]["broker-a"]["0"]
 
 
 def test_an_end_beyond_the_end_is_an_error(box: ThreadBox, filled: str) -> None:

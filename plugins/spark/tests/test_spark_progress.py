@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from time import time
 from typing import Any
@@ -15,10 +15,8 @@ from framework_spark.counting import FIGURES, Reads, Sums
 from framework_spark.datasource import RocketMQ
 from framework_spark.offsets import flat
 from framework_spark.reports import progress_facts
-from framework_spark.schema import SCHEMA
 from framework_spark.source import StreamReader
 from framework_spark.watching import Progress, progress_of
-from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from framework.broker.intercept import Interceptor
@@ -122,30 +120,13 @@ def test_the_picture_of_a_managed_query_says_how_long_messages_wait() -> None:
     assert ("97", "31") == (facts["lag"], facts["lag_seconds"])
 
 
-@pytest.fixture
-def stream(box: ThreadBox, topic: str) -> Iterator[Callable[..., StreamReader]]:
-    made: list[StreamReader] = []
-
-    def make(totals: Any = None) -> StreamReader:
-        kind = type("Counted", (RocketMQ,), {"totals": totals})
-        source = kind(CaseInsensitiveDict({"nameServers": box.address, "topic": topic, "startingOffsets": "earliest"}))
-        reader = source.streamReader(SCHEMA)
-        assert isinstance(reader, StreamReader)
-        made.append(reader)
-        return reader
-
-    yield make
-    for reader in made:
-        reader.stop()
-
-
 def test_the_source_reports_what_waits_and_puts_nothing_of_it_into_the_checkpoint(
     box: ThreadBox, topic: str, stream: Callable[..., StreamReader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began = time()
     box.send(topic, texts(topic, 100), queue=0, broker="broker-a")
     box.send(topic, texts(topic, 3), queue=0, broker="broker-b")
-    reader = stream()
+    reader = stream(topic=topic)
     start = reader.initialOffset()
     end = reader.latestOffset(start, ReadMaxRows(50))
     monkeypatch.setattr("framework_spark.survey.time.time", _later(1000))
@@ -172,7 +153,7 @@ def test_the_report_names_a_broker_that_does_not_answer(
 ) -> None:
     box.send(topic, texts(topic, 5), queue=0, broker="broker-a")
     box.send(topic, texts(topic, 5), queue=0, broker="broker-b")
-    reader = stream()
+    reader = stream(topic=topic)
     end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     assert {topic} == set(reader.reportLatestOffset() or {})
     reader._here._silent = {"broker-b": -5.0}
@@ -196,7 +177,7 @@ def test_tasks_count_their_pulls_and_their_waits(
 ) -> None:
     box.send(topic, texts(topic, 40), queue=0, broker="broker-a")
     totals = Total()
-    reader = stream(totals)
+    reader = stream(type("Counted", (RocketMQ,), {"totals": totals}), topic=topic)
     start = reader.initialOffset()
     (piece,) = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
 

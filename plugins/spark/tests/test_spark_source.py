@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -26,25 +26,11 @@ from framework.wire.command import RemotingCommand
 from tests.reading.threads import ThreadBox, texts, thread_box
 
 ALL = ReadAllAvailable()
-_OPEN: list[StreamReader] = []
-
-
-@pytest.fixture(autouse=True)
-def _stop_readers() -> Iterator[None]:
-    yield
-    while _OPEN:
-        _OPEN.pop().stop()
+Streams = Callable[..., StreamReader]
 
 
 def source(box: ThreadBox, topic: str, **options: Any) -> RocketMQ:
     return RocketMQ(CaseInsensitiveDict({"nameservers": box.address, "topic": topic, **options}))
-
-
-def stream(box: ThreadBox, topic: str, **options: Any) -> StreamReader:
-    reader = source(box, topic, **{"startingOffsets": "earliest", **options}).streamReader(SCHEMA)
-    assert isinstance(reader, StreamReader)
-    _OPEN.append(reader)
-    return reader
 
 
 def rows(reader: DataSourceReader | DataSourceStreamReader, pieces: Sequence[InputPartition]) -> list[dict[str, Any]]:
@@ -250,8 +236,8 @@ def test_a_schema_chooses_columns(box: ThreadBox, filled: str) -> None:
         source(box, filled).reader(StructType([StructField("body", StringType())]))
 
 
-def test_a_stream_reads_what_is_new_and_no_message_twice(box: ThreadBox, filled: str) -> None:
-    reader = stream(box, filled)
+def test_a_stream_reads_what_is_new_and_no_message_twice(box: ThreadBox, filled: str, stream: Streams) -> None:
+    reader = stream(topic=filled)
     start = reader.initialOffset()
     end = reader.latestOffset(start, ALL)
     assert 100 == len(rows(reader, reader.partitions(start, end)))
@@ -264,12 +250,12 @@ def test_a_stream_reads_what_is_new_and_no_message_twice(box: ThreadBox, filled:
     assert [100, 101, 102] == [row["offset"] for row in rows(reader, reader.partitions(end, later))]
     assert flat(later) == flat(reader.reportLatestOffset() or {})
     assert start == reader.initialOffset()
-    assert flat(later) == flat(stream(box, filled, startingOffsets="latest").initialOffset())
+    assert flat(later) == flat(stream(topic=filled, startingOffsets="latest").initialOffset())
     reader.stop()
 
 
-def test_limits_of_a_trigger(box: ThreadBox, filled: str) -> None:
-    reader = stream(box, filled, maxOffsetsPerTrigger="30", minOffsetsPerTrigger="20", maxTriggerDelay="1h")
+def test_limits_of_a_trigger(box: ThreadBox, filled: str, stream: Streams) -> None:
+    reader = stream(topic=filled, maxOffsetsPerTrigger="30", minOffsetsPerTrigger="20", maxTriggerDelay="1h")
     limit = reader.getDefaultReadLimit()
     assert ReadMaxRows(30) == limit
     ends = [reader.initialOffset()]
@@ -278,20 +264,22 @@ def test_limits_of_a_trigger(box: ThreadBox, filled: str) -> None:
 
     assert [0, 30, 60, 90, 90] == [end[filled]["broker-a"]["0"] for end in ends], "the last 10 are too few"
     assert 100 == reader.latestOffset(ends[-1], ALL)[filled]["broker-a"]["0"]
-    least = stream(box, filled, minOffsetsPerTrigger="200", maxTriggerDelay="0s")
+    least = stream(topic=filled, minOffsetsPerTrigger="200", maxTriggerDelay="0s")
     assert ReadMinRows(200) == least.getDefaultReadLimit()
     assert 100 == least.latestOffset(ends[0], ReadMinRows(200))[filled]["broker-a"]["0"], "the delay is over"
-    assert ALL == stream(box, filled).getDefaultReadLimit()
+    assert ALL == stream(topic=filled).getDefaultReadLimit()
 
 
-def test_the_lag_is_asked_for_once_a_trigger(box: ThreadBox, filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lag_is_asked_for_once_a_trigger(
+    box: ThreadBox, filled: str, monkeypatch: pytest.MonkeyPatch, stream: Streams
+) -> None:
     asked: list[int] = []
 
     def note(request: Request) -> bool:
         asked.append(request.command.code)
         return False
 
-    reader = stream(box, filled)
+    reader = stream(topic=filled)
     start = reader.initialOffset()
     undo = box.broker.intercept(Interceptor(code=RequestCode.GET_MAX_OFFSET, times=None, when=note))
     try:
@@ -307,8 +295,8 @@ def test_the_lag_is_asked_for_once_a_trigger(box: ThreadBox, filled: str, monkey
         undo()
 
 
-def test_what_is_available_now_ends_where_it_was_then(box: ThreadBox, filled: str) -> None:
-    reader = stream(box, filled, minOffsetsPerTrigger="1000")
+def test_what_is_available_now_ends_where_it_was_then(box: ThreadBox, filled: str, stream: Streams) -> None:
+    reader = stream(topic=filled, minOffsetsPerTrigger="1000")
     start = reader.initialOffset()
     reader.prepareForTriggerAvailableNow()
     box.send(filled, texts(filled, 3), queue=0, broker="broker-a")
@@ -319,9 +307,11 @@ def test_what_is_available_now_ends_where_it_was_then(box: ThreadBox, filled: st
     assert end == reader.latestOffset(end, ReadMinRows(1000))
 
 
-def test_new_queues_topics_and_brokers_appear(box: ThreadBox, filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_queues_topics_and_brokers_appear(
+    box: ThreadBox, filled: str, monkeypatch: pytest.MonkeyPatch, stream: Streams
+) -> None:
     monkeypatch.setattr("framework_spark.survey.REFRESH_SECONDS", 0.0)
-    reader = stream(box, "", topicPattern=f"{filled}.*")
+    reader = stream(topicPattern=f"{filled}.*")
     end = reader.latestOffset(reader.initialOffset(), ALL)
     for topic in (filled, f"{filled}-new"):
         box.send(topic, texts(topic, 2), queue=0, broker="broker-b")
@@ -335,9 +325,9 @@ def test_new_queues_topics_and_brokers_appear(box: ThreadBox, filled: str, monke
     assert 4 == len(found)
 
 
-def test_offsets_are_mirrored_once_they_are_done(box: ThreadBox, filled: str, reader: Reader) -> None:
+def test_offsets_are_mirrored_once_they_are_done(box: ThreadBox, filled: str, reader: Reader, stream: Streams) -> None:
     """The end of a batch comes back as the next start: also that of the last one, whose commit never comes."""
-    ours, queue = stream(box, filled, group="revenue", maxOffsetsPerTrigger="60"), queue_of(filled)
+    ours, queue = stream(topic=filled, group="revenue", maxOffsetsPerTrigger="60"), queue_of(filled)
     start = ours.initialOffset()
     first = ours.latestOffset(start, ReadMaxRows(60))
     assert 0 == reader.committed("revenue", queue), "nothing is done yet"
@@ -349,15 +339,15 @@ def test_offsets_are_mirrored_once_they_are_done(box: ThreadBox, filled: str, re
     ours.commit(first)
     assert 100 == reader.committed("revenue", queue), "never back within a run"
 
-    again = stream(box, filled, group="revenue")
+    again = stream(topic=filled, group="revenue")
     again.latestOffset(first, ALL)
     assert 60 == reader.committed("revenue", queue), "the checkpoint is the truth when a query starts"
 
 
 def test_a_mirror_that_fails_is_no_reason_to_stop(
-    box: ThreadBox, filled: str, reader: Reader, capsys: pytest.CaptureFixture[str]
+    box: ThreadBox, filled: str, reader: Reader, capsys: pytest.CaptureFixture[str], stream: Streams
 ) -> None:
-    ours = stream(box, filled, group="unlucky")
+    ours = stream(topic=filled, group="unlucky")
     start = ours.initialOffset()
     no = Interceptor(
         code=RequestCode.UPDATE_CONSUMER_OFFSET,
@@ -394,12 +384,14 @@ def test_a_broker_that_dies_in_the_middle_is_one_error(topic: str) -> None:
             rows(reader, pieces)
 
 
-def test_a_stream_waits_for_one_broker_of_several(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stream_waits_for_one_broker_of_several(
+    topic: str, capsys: pytest.CaptureFixture[str], stream: Streams
+) -> None:
     """Its queues stay where they are; a query that reads from others goes on."""
     with thread_box(brokers=2) as box:
         for broker in ("broker-a", "broker-b"):
             box.send(topic, texts(topic, 5), queue=0, broker=broker)
-        ours = stream(box, topic)
+        ours = stream(topic=topic, nameServers=box.address)
         start = ours.initialOffset()
         box.broker.intercept(
             Interceptor(
@@ -419,7 +411,7 @@ def _first(queues: dict[str, int]) -> dict[str, int]:
 
 
 def test_a_group_that_gets_a_copy_has_the_retry_topic_by_which_it_is_found(
-    box: ThreadBox, reader: Reader, filled: str, capsys: pytest.CaptureFixture[str]
+    box: ThreadBox, reader: Reader, filled: str, capsys: pytest.CaptureFixture[str], stream: Streams
 ) -> None:
     """One queue at the brokers that hold the topic, once; and a broker that refuses it stops nothing."""
     group, asked = f"shown-{filled}", []
@@ -430,7 +422,7 @@ def test_a_group_that_gets_a_copy_has_the_retry_topic_by_which_it_is_found(
 
     undo = box.broker.intercept(Interceptor(code=RequestCode.UPDATE_AND_CREATE_TOPIC, answer=refused, times=None))
     try:
-        hidden = stream(box, filled, group=group)
+        hidden = stream(topic=filled, group=group)
         for upto in (1, 2):
             hidden.commit({filled: {"broker-a": {"0": upto}}})
     finally:
@@ -439,5 +431,5 @@ def test_a_group_that_gets_a_copy_has_the_retry_topic_by_which_it_is_found(
     assert [f"%RETRY%{group}"] == asked
     assert 2 == reader.committed(group, queue_of(filled))
     assert "group has no retry topic" in capsys.readouterr().err
-    stream(box, filled, group=group).commit({filled: {"broker-a": {"0": 3}}})
+    stream(topic=filled, group=group).commit({filled: {"broker-a": {"0": 3}}})
     assert [MessageQueue(f"%RETRY%{group}", "broker-a", 0)] == reader.queues(f"%RETRY%{group}")
