@@ -31,8 +31,14 @@ from framework.wire.bodies.progress import AllConsumerOffsets
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.exchanges import Exchange, body_of, header_of, nothing
-from framework.wire.requests.group import HeartbeatAnswer, HeartbeatRequest, MembersRequest, UnregisterRequest
-from framework.wire.requests.lock import LockRequest, UnlockRequest
+from framework.wire.requests.group import (
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    LockRequest,
+    MembersRequest,
+    UnlockRequest,
+    UnregisterRequest,
+)
 from framework.wire.requests.offset import AllConsumerOffsetsRequest, CommitTemplate
 
 log = structlog.get_logger()

@@ -38,7 +38,7 @@ class Presence:
 
     async def run(self, cluster: Cluster) -> None:
         now = asyncio.get_running_loop().time
-        heartbeat = Heartbeat(client_id=cluster.options.client_id, producers=(ProducerData(self._group),))
+        heartbeat = Heartbeat(client_id=cluster.options.client_id, producers=(ProducerData(group=self._group),))
         due = now() + HEARTBEAT_SECONDS
         while True:
             await self._bell.wait(due)

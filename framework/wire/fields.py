@@ -1,8 +1,8 @@
 """Typed headers to and from the wire's map of texts.
 
-A header is a dataclass made by `@header`. `snake_case` becomes `camelCase`; a field whose wire name is another
-says so with `wire("name")`. An int is 64 bits wide, an `Int32` 32. A field without a default must be there. Unknown
-fields are ignored: peers of other versions, zones and namespaces add their own.
+A header is a subclass of `Header`; a request's says its code. `snake_case` becomes `camelCase`; a field whose wire name
+is another says so with `wire("name")`. An int is 64 bits wide, an `Int32` 32. A field without a default must be there.
+Unknown fields are ignored: peers of other versions, zones and namespaces add their own.
 
 Owns names, types and ranges. It knows no header in particular.
 """
@@ -16,8 +16,8 @@ from dataclasses import fields as fields_of
 from typing import (
     Annotated,
     Any,
+    ClassVar,
     NamedTuple,
-    Protocol,
     TypeAlias,
     TypeVar,
     Union,
@@ -43,20 +43,39 @@ def wire(name: str, **options: Any) -> Any:
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(wire,))
-def header(kind: type[H]) -> type[H]:
-    """A class of wire fields: slotted, keyword-only, and frozen for the type checker."""
-    return value_class(kind)
-
-
-def value_class(kind: type[H]) -> type[H]:
-    """As `dataclass(frozen=True, slots=True, kw_only=True)` at a third of its cost.
+class Fields:
+    """A value of named fields. Its subclasses are as `dataclass(frozen=True, kw_only=True)` at a third of its cost.
 
     There are some two hundred such classes, and what a dataclass compiles for each made up a third of the box's start.
     So they share their comparison and their repr, and nothing but the type checker keeps fields from being set.
     """
-    for name, function in (("__eq__", _equals), ("__hash__", _hash), ("__repr__", _shown)):
-        setattr(kind, name, function)
-    return dataclass(slots=True, kw_only=True, eq=False, repr=False)(kind)
+
+    def __init_subclass__(cls) -> None:
+        dataclass(kw_only=True, eq=False, repr=False)(cls)
+
+    def __eq__(self, other: object) -> bool:
+        return _values(self) == _values(other) if other.__class__ is self.__class__ else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(_values(self))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields_of(self))  # type: ignore[arg-type]
+        return f"{type(self).__qualname__}({shown})"
+
+
+class Header(Fields):
+    """The fields of an answer, or of a request."""
+
+
+class RequestHeader(Header):
+    """A header of one kind of request: `class MembersRequest(RequestHeader, code=38)`."""
+
+    CODE: ClassVar[int]
+
+    def __init_subclass__(cls, *, code: int = -1) -> None:
+        super().__init_subclass__()
+        cls.CODE = code
 
 
 @dataclass_transform(frozen_default=True)
@@ -66,13 +85,6 @@ def plain_value(kind: type[H]) -> type[H]:
     Nothing but the type checker keeps its fields from being set.
     """
     return dataclass(slots=True, unsafe_hash=True)(kind)
-
-
-class RequestHeader(Protocol):
-    """A header of one kind of request."""
-
-    @property
-    def CODE(self) -> int: ...  # noqa: N802  # a class variable of each header
 
 
 def command_for(header: RequestHeader, body: bytes = b"", *, code: int | None = None) -> RemotingCommand:
@@ -121,19 +133,6 @@ _plans: dict[Any, tuple[_Entry, ...]] = {}
 
 def _values(value: Any) -> tuple[object, ...]:
     return tuple(getattr(value, one.name) for one in fields_of(value))
-
-
-def _equals(one: Any, other: object) -> bool:
-    return _values(one) == _values(other) if other.__class__ is one.__class__ else NotImplemented
-
-
-def _hash(one: Any) -> int:
-    return hash(_values(one))
-
-
-def _shown(one: Any) -> str:
-    shown = ", ".join(f"{each.name}={getattr(one, each.name)!r}" for each in fields_of(one))
-    return f"{type(one).__qualname__}({shown})"
 
 
 def _plan(kind: Any) -> tuple[_Entry, ...]:

@@ -19,8 +19,13 @@ from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from framework.wire.fields import command_for
 from framework.wire.requests.admin import UpdateTopicRequest
-from framework.wire.requests.group import HeartbeatRequest, MembersRequest, UnregisterRequest
-from framework.wire.requests.lock import LockRequest, UnlockRequest
+from framework.wire.requests.group import (
+    HeartbeatRequest,
+    LockRequest,
+    MembersRequest,
+    UnlockRequest,
+    UnregisterRequest,
+)
 from framework.wire.requests.route import RouteRequest
 from tests.broker.broker_lab import ADDRESS, BrokerLab, pull_command
 from tests.broker.client_lab import FakeClient

@@ -26,7 +26,7 @@ def reply_command(code: int = RequestCode.SEND_REPLY_MESSAGE_V2, **changes: Any)
 
 def asker(lab: BrokerLab, client_id: str = "asker@1") -> FakeClient:
     client = FakeClient("127.0.0.1:60000")
-    beat = Heartbeat(client_id=client_id, producers=(ProducerData("p"),)).encode()
+    beat = Heartbeat(client_id=client_id, producers=(ProducerData(group="p"),)).encode()
     lab.ask(RemotingCommand(RequestCode.HEART_BEAT, body=beat), client)
     return client
 

@@ -105,7 +105,7 @@ def test_what_requests_want() -> None:
     joining = [(GROUP, "g", (SUB,)), (TOPIC, "orders", (SUB,))]
     beat = Heartbeat(
         client_id="c",
-        producers=(ProducerData("p"),),
+        producers=(ProducerData(group="p"),),
         consumers=(ConsumerData(group="g", subscriptions=(orders, again)),),
     )
     lock = LockBatch(group="g", client_id="c", queues=(MessageQueue("orders", "broker-a", 0),))

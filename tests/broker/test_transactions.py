@@ -65,7 +65,7 @@ def end(lab: BrokerLab, prepared: RemotingCommand, how: int, **changes: Any) -> 
 
 def member(lab: BrokerLab, group: str = "desk", client_id: str = "p@1") -> FakeClient:
     client = FakeClient(client_id)
-    beat = Heartbeat(client_id=client_id, producers=(ProducerData(group),)).encode()
+    beat = Heartbeat(client_id=client_id, producers=(ProducerData(group=group),)).encode()
     assert lab.answer(RemotingCommand(RequestCode.HEART_BEAT, body=beat), client).code == 0
     return client
 
@@ -203,7 +203,7 @@ def test_checks_come_after_6_s_then_each_30_s_and_15_times_at_most_then_it_is_gi
 
 
 def member_again(lab: BrokerLab, client: FakeClient) -> None:
-    beat = Heartbeat(client_id=client.peer, producers=(ProducerData("desk"),)).encode()
+    beat = Heartbeat(client_id=client.peer, producers=(ProducerData(group="desk"),)).encode()
     lab.ask(RemotingCommand(RequestCode.HEART_BEAT, body=beat), client)
 
 

@@ -62,7 +62,7 @@ class Desk:
     def beat(self) -> Seen:
         """The other connection is a producer and a member from now on."""
         whole = Heartbeat(
-            client_id=self.client_id, producers=(ProducerData(self.producers),),
+            client_id=self.client_id, producers=(ProducerData(group=self.producers),),
             consumers=(ConsumerData(group=self.group),),
         )  # fmt: skip
         return seen(self.b.ask(command_for(group.HeartbeatRequest(), whole.encode())))

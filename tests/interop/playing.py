@@ -272,7 +272,7 @@ class Player:
             tags=tags, codes=tuple(java_hash(tag) for tag in tags),
         )  # fmt: skip
         consumer = ConsumerData(group=self.group, subscriptions=(subscription,), message_model=step.how["model"])
-        made = (ProducerData(f"diff-p-{self._suffix}"),) if step.how["produces"] else ()
+        made = (ProducerData(group=f"diff-p-{self._suffix}"),) if step.how["produces"] else ()
         return Heartbeat(client_id=f"client-{step.client}", consumers=(consumer,), producers=made)
 
     def _heartbeat(self, step: Step) -> Seen:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import pytest
 
 from framework.errors import ProtocolError
-from framework.wire.fields import Int32, command_for, from_fields, header, int_of, to_fields, wire
+from framework.wire.fields import Int32, RequestHeader, command_for, from_fields, int_of, to_fields, wire
 
 
-@header
-class Sample:
-    CODE: ClassVar = 11
+class Sample(RequestHeader, code=11):
     queue_id: Int32
     sub_version: int
     topic: str

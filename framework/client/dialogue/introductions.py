@@ -35,7 +35,7 @@ class Introductions:
     @property
     def producers(self) -> tuple[ProducerData, ...]:
         """For heartbeats."""
-        return tuple(ProducerData(group) for group in self.groups)
+        return tuple(ProducerData(group=group) for group in self.groups)
 
     async def join(self, group: str) -> None:
         """See to it that every master that we know has heard of this group by its present connection.

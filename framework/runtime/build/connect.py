@@ -101,7 +101,7 @@ def heartbeat_of(client_id: str, plans: Sequence[GroupPlan], producers: Sequence
     """Everything that brokers know of this process: its groups, what each of them wants, and producer groups."""
     return Heartbeat(
         client_id=client_id,
-        producers=(ProducerData(INNER_PRODUCER), *producers),
+        producers=(ProducerData(group=INNER_PRODUCER), *producers),
         consumers=tuple(_consumer_data(plan) for plan in plans),
     )
 

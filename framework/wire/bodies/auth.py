@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from framework.wire import dialect
-from framework.wire.bodies.shape import Body, body, to_json
+from framework.wire.bodies.shape import Body, to_json
 
 
-@body
 class UserInfo(Body):
     username: str
     password: str | None = None
@@ -16,7 +15,6 @@ class UserInfo(Body):
     user_status: str = "enable"
 
 
-@body
 class PolicyEntry(Body):
     """What may, or may not, be done to one resource."""
 
@@ -26,13 +24,11 @@ class PolicyEntry(Body):
     decision: str
 
 
-@body
 class Policy(Body):
     policy_type: str = "Custom"
     entries: tuple[PolicyEntry, ...]
 
 
-@body
 class AclInfo(Body):
     """All rules of one subject, `User:name`."""
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 from framework.wire.bodies.enums import RetryPolicyType, TopicFilterType
 from framework.wire.bodies.heartbeat import SubscriptionData
-from framework.wire.bodies.shape import Body, body
+from framework.wire.bodies.shape import Body
 from framework.wire.fields import Int32, wire
 
 
-@body
 class DataVersion(Body):
     """Which state of a table this is."""
 
@@ -19,7 +18,6 @@ class DataVersion(Body):
     counter: int = 0
 
 
-@body
 class TopicConfig(Body):
     name: str = wire("topicName")
     read_queue_nums: Int32 = 16
@@ -31,12 +29,10 @@ class TopicConfig(Body):
     attributes: Mapping[str, str] = wire("attributes", default_factory=dict)
 
 
-@body
 class TopicConfigList(Body):
     topics: tuple[TopicConfig, ...] = wire("topicConfigList", default=())
 
 
-@body
 class TopicConfigTable(Body):
     """All topics of a broker."""
 
@@ -44,19 +40,16 @@ class TopicConfigTable(Body):
     version: DataVersion | None = wire("dataVersion", default=None)
 
 
-@body
 class CustomizedRetryPolicy(Body):
     next_ms: tuple[int, ...] = wire("next", default=())
 
 
-@body
 class ExponentialRetryPolicy(Body):
     initial: int = 5_000
     max: int = 7_200_000
     multiplier: int = 2
 
 
-@body
 class GroupRetryPolicy(Body):
     """Used by the proxy and by POP alone."""
 
@@ -65,7 +58,6 @@ class GroupRetryPolicy(Body):
     exponential: ExponentialRetryPolicy | None = wire("exponentialRetryPolicy", default=None)
 
 
-@body
 class GroupConfig(Body):
     """SubscriptionGroupConfig: a group as a broker keeps it."""
 
@@ -86,12 +78,10 @@ class GroupConfig(Body):
     attributes: Mapping[str, str] = wire("attributes", default_factory=dict)
 
 
-@body
 class GroupConfigList(Body):
     groups: tuple[GroupConfig, ...] = wire("groupConfigList", default=())
 
 
-@body
 class GroupConfigTable(Body):
     """All groups of a broker. `forbidden`: group -> topic -> bits of what it may not do."""
 
@@ -100,7 +90,6 @@ class GroupConfigTable(Body):
     version: DataVersion | None = wire("dataVersion", default=None)
 
 
-@body
 class KeyValues(Body):
     """A table of texts: a broker's runtime figures, a name server's namespace."""
 

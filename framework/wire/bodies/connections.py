@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 from framework.wire.bodies.enums import ConsumeFrom, ConsumeType, LanguageName, MessageModel
 from framework.wire.bodies.heartbeat import SubscriptionData
-from framework.wire.bodies.shape import Body, body
+from framework.wire.bodies.shape import Body
 from framework.wire.fields import Int32, wire
 
 
-@body
 class ClientConnection(Body):
     client_id: str
     client_addr: str
@@ -18,7 +17,6 @@ class ClientConnection(Body):
     version: Int32 = 0
 
 
-@body
 class ConsumerConnections(Body):
     """A group's members and what they subscribe to."""
 
@@ -29,12 +27,10 @@ class ConsumerConnections(Body):
     consume_from: ConsumeFrom | None = wire("consumeFromWhere", default=None)
 
 
-@body
 class ProducerConnections(Body):
     connections: tuple[ClientConnection, ...] = wire("connectionSet", default=())
 
 
-@body
 class ProducerInfo(Body):
     client_id: str
     remote_ip: str = wire("remoteIP")
@@ -43,14 +39,12 @@ class ProducerInfo(Body):
     last_update_timestamp: int = 0
 
 
-@body
 class AllProducers(Body):
     """Group -> its connections."""
 
     groups: Mapping[str, tuple[ProducerInfo, ...]] = wire("data", default_factory=dict)
 
 
-@body
 class GroupSubscription(Body):
     """What a group wants of a topic; None where it wants nothing."""
 

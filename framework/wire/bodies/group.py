@@ -6,18 +6,16 @@ from collections.abc import Mapping
 
 from framework.model.queue import MessageQueue
 from framework.wire.bodies.enums import MessageModel, RequestModeName
-from framework.wire.bodies.shape import Body, body
+from framework.wire.bodies.shape import Body
 from framework.wire.fields import Int32, wire
 
 
-@body
 class ConsumerList(Body):
     """The client ids of a group's members: one a connection, not one a client."""
 
     consumer_ids: tuple[str, ...] = wire("consumerIdList", default=())
 
 
-@body
 class LockBatch(Body):
     """Queues to be locked or unlocked for one client of a group; for both requests."""
 
@@ -27,14 +25,12 @@ class LockBatch(Body):
     only_this_broker: bool = False
 
 
-@body
 class LockedQueues(Body):
     """Those of the queues asked for that the client holds now."""
 
     queues: tuple[MessageQueue, ...] = wire("lockOKMQSet", default=())
 
 
-@body
 class AssignmentQuery(Body):
     topic: str
     group: str = wire("consumerGroup")
@@ -43,21 +39,18 @@ class AssignmentQuery(Body):
     message_model: MessageModel = "CLUSTERING"
 
 
-@body
 class QueueAssignment(Body):
     queue: MessageQueue | None = wire("messageQueue", default=None)
     mode: RequestModeName = "PULL"
     attachments: Mapping[str, str] | None = None
 
 
-@body
 class Assignments(Body):
     """None instead of a list: skip this round."""
 
     assignments: tuple[QueueAssignment, ...] | None = wire("messageQueueAssignments", default=None)
 
 
-@body
 class RequestMode(Body):
     """Whether a group pulls or pops a topic."""
 

@@ -7,11 +7,11 @@ the subscriptions need not be repeated.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from framework.model.subscription import Subscription, java_hash
 from framework.wire.bodies.enums import ConsumeFrom, ConsumeType, MessageModel
-from framework.wire.bodies.shape import Body, body
+from framework.wire.bodies.shape import Body
 from framework.wire.fields import Int32, wire
 
 PASSIVELY = "CONSUME_PASSIVELY"  # what RocketMQ calls a push consumer
@@ -25,7 +25,6 @@ BY_TAG = "TAG"
 BY_SQL = "SQL92"
 
 
-@body
 class SubscriptionData(Body):
     """One topic of a group. `codes` are the Java hashes of `tags`: brokers filter by them."""
 
@@ -49,12 +48,10 @@ class SubscriptionData(Body):
         )
 
 
-@dataclass(frozen=True, slots=True)
 class ProducerData(Body):
     group: str = wire("groupName")
 
 
-@body
 class ConsumerData(Body):
     group: str = wire("groupName")
     consume_type: ConsumeType = PASSIVELY
@@ -64,7 +61,6 @@ class ConsumerData(Body):
     unit_mode: bool = False
 
 
-@body
 class Heartbeat(Body):
     """The body of HEART_BEAT."""
 
@@ -89,7 +85,6 @@ class Heartbeat(Body):
         return replace(self, consumers=consumers, fingerprint=fingerprint, is_without_subscriptions=True)
 
 
-@body
 class CheckClientConfig(Body):
     """Whether the broker can compile a group's filter expression."""
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from framework.model.queue import MessageQueue
-from framework.wire.bodies.shape import Body, body
+from framework.wire.bodies.shape import Body
 from framework.wire.fields import wire
 
 
-@body
 class JavaOffsets(Body):
     """`.rocketmq_offsets/<client id>/<group>/offsets.json`; each offset is the next one to handle."""
 

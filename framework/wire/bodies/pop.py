@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from framework.wire.bodies.shape import Body, body
+from framework.wire.bodies.shape import Body
 from framework.wire.fields import Int32, wire
 
 
-@body
 class BatchAckEntry(Body):
     """Messages popped together: bit i of `bits` (little-endian bytes) is the message at `start_offset` + i."""
 
@@ -22,7 +21,6 @@ class BatchAckEntry(Body):
     bits: bytes = wire("b")
 
 
-@body
 class BatchAck(Body):
     broker_name: str
     acks: tuple[BatchAckEntry, ...] = wire("acks", default=())

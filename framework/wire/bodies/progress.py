@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from framework.model.queue import MessageQueue
-from framework.wire.bodies.shape import Body, body
+from framework.wire.bodies.shape import Body
 from framework.wire.fields import wire
 
 
-@body
 class TopicOffset(Body):
     min_offset: int = 0
     max_offset: int = 0
     last_update_timestamp: int = 0
 
 
-@body
 class TopicStats(Body):
     """Where each queue of a topic begins and ends."""
 
@@ -24,7 +22,6 @@ class TopicStats(Body):
     put_tps: float = wire("topicPutTps", default=0.0)
 
 
-@body
 class OffsetWrapper(Body):
     broker_offset: int = 0
     consumer_offset: int = 0
@@ -32,7 +29,6 @@ class OffsetWrapper(Body):
     last_timestamp: int = 0
 
 
-@body
 class ConsumeStats(Body):
     """A group's progress, queue by queue."""
 
@@ -40,7 +36,6 @@ class ConsumeStats(Body):
     consume_tps: float = 0.0
 
 
-@body
 class BrokerConsumeStats(Body):
     """The progress of every group of a broker: group -> one entry a topic."""
 
@@ -50,14 +45,12 @@ class BrokerConsumeStats(Body):
     total_inflight_diff: int = 0
 
 
-@body
 class ResetOffsets(Body):
     """The offsets to go on from. C++ administrators get a list instead of a map; it is read as well."""
 
     offsets: Mapping[MessageQueue, int] = wire("offsetTable", default_factory=dict)
 
 
-@body
 class ClientOffsets(Body):
     """A client's own view of its progress; towards an administrator, that of each client."""
 
@@ -65,7 +58,6 @@ class ClientOffsets(Body):
     clients: Mapping[str, Mapping[MessageQueue, int]] = wire("consumerTable", default_factory=dict)
 
 
-@body
 class QueueTimeSpan(Body):
     queue: MessageQueue | None = wire("messageQueue", default=None)
     min_timestamp: int = wire("minTimeStamp", default=0)
@@ -74,19 +66,16 @@ class QueueTimeSpan(Body):
     delay_ms: int = wire("delayTime", default=0)
 
 
-@body
 class ConsumeTimeSpan(Body):
     spans: tuple[QueueTimeSpan, ...] = wire("consumeTimeSpanSet", default=())
 
 
-@body
 class CorrectionOffsets(Body):
     """Queue number -> offset."""
 
     offsets: Mapping[int, int] = wire("correctionOffsets", default_factory=dict)
 
 
-@body
 class AllConsumerOffsets(Body):
     """`topic@group` -> queue number -> offset."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from framework.wire.bodies.shape import Body, body
+from framework.wire.bodies.shape import Body
 from framework.wire.fields import Int32, wire
 
 MASTER = 0
@@ -13,7 +13,6 @@ PERM_WRITE = 2
 PERM_READ = 4
 
 
-@body
 class QueueData(Body):
     """One broker's share of a topic: read queues 0 to n - 1, and likewise write queues."""
 
@@ -24,7 +23,6 @@ class QueueData(Body):
     topic_sys_flag: Int32 = 0
 
 
-@body
 class BrokerData(Body):
     """A broker's replicas: id (0 is the master) -> `ip:port`."""
 
@@ -35,7 +33,6 @@ class BrokerData(Body):
     enable_acting_master: bool = False
 
 
-@body
 class TopicRoute(Body):
     """The answer to RouteRequest. Nothing in it is checked beyond its types: the client has limits of its own."""
 
@@ -45,7 +42,6 @@ class TopicRoute(Body):
     filter_servers: Mapping[str, tuple[str, ...]] = wire("filterServerTable", default_factory=dict)
 
 
-@body
 class ClusterInfo(Body):
     """All brokers, and the clusters they make up. Always in Java's dialect: its integer keys have no quotes."""
 
@@ -53,18 +49,15 @@ class ClusterInfo(Body):
     clusters: Mapping[str, tuple[str, ...]] = wire("clusterAddrTable", default_factory=dict)
 
 
-@body
 class TopicList(Body):
     topics: tuple[str, ...] = wire("topicList", default=())
     broker_addr: str | None = None
 
 
-@body
 class GroupList(Body):
     groups: tuple[str, ...] = wire("groupList", default=())
 
 
-@body
 class BrokerMembers(Body):
     """One broker name's replicas, as GET_BROKER_MEMBER_GROUP answers them."""
 

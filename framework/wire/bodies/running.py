@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from framework.model.queue import MessageQueue
 from framework.wire.bodies.enums import ConsumeResult
 from framework.wire.bodies.heartbeat import SubscriptionData
-from framework.wire.bodies.shape import Body, body
+from framework.wire.bodies.shape import Body
 from framework.wire.fields import Int32, wire
 
 # Properties that mqadmin looks for; any others are shown as they are.
@@ -30,7 +30,6 @@ HANGING = "group.hanging"
 RETRIES_WAITING = "group.retries_waiting"
 
 
-@body
 class ProcessQueueInfo(Body):
     """One owned queue. `droped` is RocketMQ's spelling."""
 
@@ -50,14 +49,12 @@ class ProcessQueueInfo(Body):
     last_consume_timestamp: int = 0
 
 
-@body
 class PopQueueInfo(Body):
     wait_ack_count: Int32 = 0
     is_dropped: bool = wire("droped", default=False)
     last_pop_timestamp: int = 0
 
 
-@body
 class ConsumeStatus(Body):
     """One topic's rates: milliseconds a pull or message, per second, and failures of the last hour."""
 
@@ -69,7 +66,6 @@ class ConsumeStatus(Body):
     consume_failed_count: int = wire("consumeFailedMsgs", default=0)
 
 
-@body
 class RunningInfo(Body):
     """The answer to RunningInfoRequest."""
 
@@ -90,7 +86,6 @@ COMMIT = "CR_COMMIT"
 THREW = "CR_THROW_EXCEPTION"
 
 
-@body
 class DirectResult(Body):
     """The answer to ConsumeDirectlyRequest."""
 

@@ -29,7 +29,6 @@ from typing import (
     Self,
     TypeVar,
     Union,
-    dataclass_transform,
     get_args,
     get_origin,
     get_type_hints,
@@ -40,23 +39,15 @@ from framework.model.queue import MessageQueue
 from framework.wire import dialect, fastjson
 from framework.wire.dialect import ObjectKey
 from framework.wire.fastjson import Real
-from framework.wire.fields import Int32, camel, value_class, wire
+from framework.wire.fields import Fields, Int32, camel
 
 B = TypeVar("B")
 Read = Callable[[Any, str], Any]
 Write = Callable[[Any], Any]
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(wire,))
-def body(kind: type[B]) -> type[B]:
-    """A class of JSON fields: slotted, keyword-only, and frozen for the type checker."""
-    return value_class(kind)
-
-
-class Body:
-    """What every body can do. Inherited, because a decorator's additions are invisible to type checkers."""
-
-    __slots__ = ()
+class Body(Fields):
+    """An object of JSON."""
 
     def encode(self, *, quote_integer_keys: bool = True) -> bytes:
         """As JSON; without quotes round integer keys as old Java servers write and old Go clients need them."""

@@ -5,17 +5,13 @@ Requests that the broker hands on to a client (running info, direct consumption)
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from framework.wire.codes import RequestCode
-from framework.wire.fields import Int32, header, wire
+from framework.wire.fields import Header, Int32, RequestHeader, wire
 
 # Topics
 
 
-@header
-class UpdateTopicRequest:
-    CODE: ClassVar = RequestCode.UPDATE_AND_CREATE_TOPIC
+class UpdateTopicRequest(RequestHeader, code=RequestCode.UPDATE_AND_CREATE_TOPIC):
     topic: str
     default_topic: str
     read_queue_nums: Int32
@@ -29,91 +25,67 @@ class UpdateTopicRequest:
     force: bool | None = None
 
 
-@header
-class DeleteTopicRequest:
-    CODE: ClassVar = RequestCode.DELETE_TOPIC_IN_BROKER
+class DeleteTopicRequest(RequestHeader, code=RequestCode.DELETE_TOPIC_IN_BROKER):
     topic: str
 
 
-@header
-class TopicConfigRequest:
-    CODE: ClassVar = RequestCode.GET_TOPIC_CONFIG
+class TopicConfigRequest(RequestHeader, code=RequestCode.GET_TOPIC_CONFIG):
     topic: str
 
 
-@header
-class AllTopicConfigsRequest:
+class AllTopicConfigsRequest(RequestHeader, code=RequestCode.GET_ALL_TOPIC_CONFIG):
     """Old callers send no field at all."""
 
-    CODE: ClassVar = RequestCode.GET_ALL_TOPIC_CONFIG
     topic_seq: Int32 | None = None
     data_version: str | None = None
     max_topic_num: Int32 | None = None
 
 
-@header
-class AllTopicConfigsAnswer:
+class AllTopicConfigsAnswer(Header):
     total_topic_num: Int32 | None = None
 
 
-@header
-class TopicStatsRequest:
-    CODE: ClassVar = RequestCode.GET_TOPIC_STATS_INFO
+class TopicStatsRequest(RequestHeader, code=RequestCode.GET_TOPIC_STATS_INFO):
     topic: str
 
 
-@header
-class GroupsOfTopicRequest:
-    CODE: ClassVar = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO
+class GroupsOfTopicRequest(RequestHeader, code=RequestCode.QUERY_TOPIC_CONSUME_BY_WHO):
     topic: str
 
 
 # Groups
 
 
-@header
-class DeleteGroupRequest:
-    CODE: ClassVar = RequestCode.DELETE_SUBSCRIPTIONGROUP
+class DeleteGroupRequest(RequestHeader, code=RequestCode.DELETE_SUBSCRIPTIONGROUP):
     group_name: str
     clean_offset: bool = False
 
 
-@header
-class AllGroupConfigsRequest:
-    CODE: ClassVar = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+class AllGroupConfigsRequest(RequestHeader, code=RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG):
     group_seq: Int32 | None = None
     data_version: str | None = None
     max_group_num: Int32 | None = None
 
 
-@header
-class AllGroupConfigsAnswer:
+class AllGroupConfigsAnswer(Header):
     total_group_num: Int32 | None = None
 
 
-@header
-class GroupConfigRequest:
-    CODE: ClassVar = RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG
+class GroupConfigRequest(RequestHeader, code=RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG):
     group: str
 
 
-@header
-class GroupForbiddenRequest:
-    CODE: ClassVar = RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN
+class GroupForbiddenRequest(RequestHeader, code=RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN):
     group: str
     topic: str
     readable: bool | None = None
 
 
-@header
-class TopicsOfGroupRequest:
-    CODE: ClassVar = RequestCode.QUERY_TOPICS_BY_CONSUMER
+class TopicsOfGroupRequest(RequestHeader, code=RequestCode.QUERY_TOPICS_BY_CONSUMER):
     group: str
 
 
-@header
-class SubscriptionOfGroupRequest:
-    CODE: ClassVar = RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER
+class SubscriptionOfGroupRequest(RequestHeader, code=RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER):
     group: str
     topic: str | None = None
 
@@ -121,42 +93,32 @@ class SubscriptionOfGroupRequest:
 # Connections
 
 
-@header
-class ConsumerConnectionsRequest:
+class ConsumerConnectionsRequest(RequestHeader, code=RequestCode.GET_CONSUMER_CONNECTION_LIST):
     """Answered 206 where nobody is online."""
 
-    CODE: ClassVar = RequestCode.GET_CONSUMER_CONNECTION_LIST
     consumer_group: str
 
 
-@header
-class ProducerConnectionsRequest:
-    CODE: ClassVar = RequestCode.GET_PRODUCER_CONNECTION_LIST
+class ProducerConnectionsRequest(RequestHeader, code=RequestCode.GET_PRODUCER_CONNECTION_LIST):
     producer_group: str
 
 
 # Progress
 
 
-@header
-class ConsumeStatsRequest:
-    CODE: ClassVar = RequestCode.GET_CONSUME_STATS
+class ConsumeStatsRequest(RequestHeader, code=RequestCode.GET_CONSUME_STATS):
     consumer_group: str
     topic: str | None = None
     topic_list: str | None = None
 
 
-@header
-class BrokerConsumeStatsRequest:
-    CODE: ClassVar = RequestCode.GET_BROKER_CONSUME_STATS
+class BrokerConsumeStatsRequest(RequestHeader, code=RequestCode.GET_BROKER_CONSUME_STATS):
     is_order: bool = False
 
 
-@header
-class ResetOffsetRequest:
+class ResetOffsetRequest(RequestHeader, code=RequestCode.INVOKE_BROKER_TO_RESET_OFFSET):
     """By time (-1: to the end), or by queue and offset."""
 
-    CODE: ClassVar = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
     topic: str
     group: str
     timestamp: int
@@ -165,17 +127,13 @@ class ResetOffsetRequest:
     offset: int | None = None
 
 
-@header
-class ConsumerStatusRequest:
-    CODE: ClassVar = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
+class ConsumerStatusRequest(RequestHeader, code=RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS):
     topic: str
     group: str
     client_addr: str | None = None
 
 
-@header
-class CloneOffsetsRequest:
-    CODE: ClassVar = RequestCode.CLONE_GROUP_OFFSET
+class CloneOffsetsRequest(RequestHeader, code=RequestCode.CLONE_GROUP_OFFSET):
     src_group: str
     dest_group: str
     topic: str | None = None
@@ -185,31 +143,21 @@ class CloneOffsetsRequest:
 # The broker itself
 
 
-@header
-class BrokerRuntimeRequest:
-    CODE: ClassVar = RequestCode.GET_BROKER_RUNTIME_INFO
+class BrokerRuntimeRequest(RequestHeader, code=RequestCode.GET_BROKER_RUNTIME_INFO): ...
 
 
-@header
-class BrokerConfigRequest:
+class BrokerConfigRequest(RequestHeader, code=RequestCode.GET_BROKER_CONFIG):
     """Answered with the broker's settings as `name=value` lines."""
 
-    CODE: ClassVar = RequestCode.GET_BROKER_CONFIG
 
-
-@header
-class BrokerConfigAnswer:
+class BrokerConfigAnswer(Header):
     version: str
 
 
-@header
-class BrokerStatsRequest:
-    CODE: ClassVar = RequestCode.VIEW_BROKER_STATS_DATA
+class BrokerStatsRequest(RequestHeader, code=RequestCode.VIEW_BROKER_STATS_DATA):
     stats_name: str
     stats_key: str
 
 
-@header
-class ReadAheadRequest:
-    CODE: ClassVar = RequestCode.SET_COMMITLOG_READ_MODE
+class ReadAheadRequest(RequestHeader, code=RequestCode.SET_COMMITLOG_READ_MODE):
     mode: str = wire("READ_AHEAD_MODE")

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from framework.wire.codes import RequestCode
-from framework.wire.fields import header
+from framework.wire.fields import RequestHeader
 
 
-@header
-class UserRequest:
-    CODE: ClassVar = RequestCode.AUTH_GET_USER
+class UserRequest(RequestHeader, code=RequestCode.AUTH_GET_USER):
     username: str | None = None
 
 
-@header
-class UserListRequest:
+class UserListRequest(RequestHeader, code=RequestCode.AUTH_LIST_USER):
     """`filter`: a part of the name."""
 
-    CODE: ClassVar = RequestCode.AUTH_LIST_USER
     filter: str | None = None
 
 
-@header
-class AclRequest:
-    CODE: ClassVar = RequestCode.AUTH_GET_ACL
+class AclRequest(RequestHeader, code=RequestCode.AUTH_GET_ACL):
     subject: str
 
 
-@header
-class AclListRequest:
+class AclListRequest(RequestHeader, code=RequestCode.AUTH_LIST_ACL):
     """Parts of subjects and of resources."""
 
-    CODE: ClassVar = RequestCode.AUTH_LIST_ACL
     subject_filter: str | None = None
     resource_filter: str | None = None

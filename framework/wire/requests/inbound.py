@@ -2,48 +2,38 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from framework.wire.codes import RequestCode
-from framework.wire.fields import Int32, header
+from framework.wire.fields import Int32, RequestHeader
 
 
-@header
-class ResetClientOffsetRequest:
+class ResetClientOffsetRequest(RequestHeader, code=RequestCode.RESET_CONSUMER_CLIENT_OFFSET):
     """One-way: go on from the offsets in the body."""
 
-    CODE: ClassVar = RequestCode.RESET_CONSUMER_CLIENT_OFFSET
     topic: str
     group: str
     timestamp: int = -1
     is_force: bool = False
 
 
-@header
-class ClientStatusRequest:
+class ClientStatusRequest(RequestHeader, code=RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT):
     """How far the client is, queue by queue."""
 
-    CODE: ClassVar = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
     topic: str
     group: str
     client_addr: str | None = None
 
 
-@header
-class RunningInfoRequest:
+class RunningInfoRequest(RequestHeader, code=RequestCode.GET_CONSUMER_RUNNING_INFO):
     """Also from an administrator to the broker, which hands it on."""
 
-    CODE: ClassVar = RequestCode.GET_CONSUMER_RUNNING_INFO
     consumer_group: str
     client_id: str
     jstack_enable: bool = False
 
 
-@header
-class ConsumeDirectlyRequest:
+class ConsumeDirectlyRequest(RequestHeader, code=RequestCode.CONSUME_MESSAGE_DIRECTLY):
     """Handle this one message now. From an administrator with its id, to the client with its record as the body."""
 
-    CODE: ClassVar = RequestCode.CONSUME_MESSAGE_DIRECTLY
     consumer_group: str
     client_id: str | None = None
     msg_id: str | None = None

@@ -5,22 +5,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from framework.wire.codes import RequestCode
 from framework.wire.command import ONE_WAY_BIT, RemotingCommand
-from framework.wire.fields import Int32, header, wire
+from framework.wire.fields import Header, Int32, RequestHeader, wire
 from framework.wire.frame import cut, framed
 
 LOWER = "LOWER"
 UPPER = "UPPER"
 
 
-@header
-class QueryOffsetRequest:
+class QueryOffsetRequest(RequestHeader, code=RequestCode.QUERY_CONSUMER_OFFSET):
     """Answered 22 where nothing is stored; 0 while the topic is young, unless set_zero_if_not_found is False."""
 
-    CODE: ClassVar = RequestCode.QUERY_CONSUMER_OFFSET
     consumer_group: str
     topic: str
     queue_id: Int32
@@ -28,11 +24,9 @@ class QueryOffsetRequest:
     broker_name: str | None = wire("bname", default=None)
 
 
-@header
-class UpdateOffsetRequest:
+class UpdateOffsetRequest(RequestHeader, code=RequestCode.UPDATE_CONSUMER_OFFSET):
     """A commit: unconditional, usually one-way."""
 
-    CODE: ClassVar = RequestCode.UPDATE_CONSUMER_OFFSET
     consumer_group: str
     topic: str
     queue_id: Int32
@@ -57,32 +51,26 @@ class CommitTemplate:
         return framed(b"%b%d%b%d%b" % (a, number, b, offset, c))
 
 
-@header
-class MaxOffsetRequest:
+class MaxOffsetRequest(RequestHeader, code=RequestCode.GET_MAX_OFFSET):
     """The offset that the next message will get."""
 
-    CODE: ClassVar = RequestCode.GET_MAX_OFFSET
     topic: str
     queue_id: Int32
     committed: bool = True
     broker_name: str | None = wire("bname", default=None)
 
 
-@header
-class MinOffsetRequest:
+class MinOffsetRequest(RequestHeader, code=RequestCode.GET_MIN_OFFSET):
     """The first offset that is still there."""
 
-    CODE: ClassVar = RequestCode.GET_MIN_OFFSET
     topic: str
     queue_id: Int32
     broker_name: str | None = wire("bname", default=None)
 
 
-@header
-class SearchOffsetRequest:
+class SearchOffsetRequest(RequestHeader, code=RequestCode.SEARCH_OFFSET_BY_TIMESTAMP):
     """The first (LOWER) or last (UPPER) offset stored at a time."""
 
-    CODE: ClassVar = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
     topic: str
     queue_id: Int32
     timestamp: int
@@ -90,36 +78,25 @@ class SearchOffsetRequest:
     broker_name: str | None = wire("bname", default=None)
 
 
-@header
-class OffsetAnswer:
+class OffsetAnswer(Header):
     """What all five above but the commit are answered with."""
 
     offset: int
 
 
-@header
-class EarliestStoreTimeRequest:
-    CODE: ClassVar = RequestCode.GET_EARLIEST_MSG_STORETIME
-    topic: str
-    queue_id: Int32
-    broker_name: str | None = wire("bname", default=None)
+class EarliestStoreTimeRequest(MinOffsetRequest, code=RequestCode.GET_EARLIEST_MSG_STORETIME): ...
 
 
-@header
-class EarliestStoreTimeAnswer:
+class EarliestStoreTimeAnswer(Header):
     """-1: the queue is empty."""
 
     timestamp: int
 
 
-@header
-class AllConsumerOffsetsRequest:
-    CODE: ClassVar = RequestCode.GET_ALL_CONSUMER_OFFSET
+class AllConsumerOffsetsRequest(RequestHeader, code=RequestCode.GET_ALL_CONSUMER_OFFSET): ...
 
 
-@header
-class CorrectionOffsetRequest:
-    CODE: ClassVar = RequestCode.QUERY_CORRECTION_OFFSET
+class CorrectionOffsetRequest(RequestHeader, code=RequestCode.QUERY_CORRECTION_OFFSET):
     compare_group: str
     topic: str
     filter_groups: str | None = None

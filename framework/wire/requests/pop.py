@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from framework.wire.codes import RequestCode
-from framework.wire.fields import Int32, header, wire
+from framework.wire.fields import Header, Int32, RequestHeader, wire
 
 ANY_QUEUE = -1
 
 
-@header
-class PopRequest:
-    CODE: ClassVar = RequestCode.POP_MESSAGE
+class PopRequest(RequestHeader, code=RequestCode.POP_MESSAGE):
     consumer_group: str
     topic: str
     queue_id: Int32
@@ -29,8 +25,7 @@ class PopRequest:
     broker_name: str | None = wire("bname", default=None)
 
 
-@header
-class PopAnswer:
+class PopAnswer(Header):
     """The three texts hold what each message's receipt is made of."""
 
     pop_time: int
@@ -42,9 +37,7 @@ class PopAnswer:
     order_count_info: str | None = None
 
 
-@header
-class AckRequest:
-    CODE: ClassVar = RequestCode.ACK_MESSAGE
+class AckRequest(RequestHeader, code=RequestCode.ACK_MESSAGE):
     consumer_group: str
     topic: str
     queue_id: Int32
@@ -53,27 +46,15 @@ class AckRequest:
     broker_name: str | None = wire("bname", default=None)
 
 
-@header
-class BatchAckRequest:
+class BatchAckRequest(RequestHeader, code=RequestCode.BATCH_ACK_MESSAGE):
     """Its content is the body."""
 
-    CODE: ClassVar = RequestCode.BATCH_ACK_MESSAGE
 
-
-@header
-class ChangeInvisibleTimeRequest:
-    CODE: ClassVar = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
-    consumer_group: str
-    topic: str
-    queue_id: Int32
-    extra_info: str
-    offset: int
+class ChangeInvisibleTimeRequest(AckRequest, code=RequestCode.CHANGE_MESSAGE_INVISIBLETIME):
     invisible_time: int
-    broker_name: str | None = wire("bname", default=None)
 
 
-@header
-class ChangeInvisibleTimeAnswer:
+class ChangeInvisibleTimeAnswer(Header):
     """The new receipt's parts."""
 
     pop_time: int
@@ -81,18 +62,7 @@ class ChangeInvisibleTimeAnswer:
     revive_qid: Int32
 
 
-@header
-class PeekRequest:
-    CODE: ClassVar = RequestCode.PEEK_MESSAGE
-    consumer_group: str
-    topic: str
-    queue_id: Int32
-    max_msg_nums: Int32
-
-
-@header
-class NotificationRequest:
-    CODE: ClassVar = RequestCode.NOTIFICATION
+class NotificationRequest(RequestHeader, code=RequestCode.NOTIFICATION):
     consumer_group: str
     topic: str
     queue_id: Int32
@@ -102,20 +72,16 @@ class NotificationRequest:
     attempt_id: str | None = None
 
 
-@header
-class NotificationAnswer:
+class NotificationAnswer(Header):
     has_msg: bool
     polling_full: bool = False
 
 
-@header
-class PollingInfoRequest:
-    CODE: ClassVar = RequestCode.POLLING_INFO
+class PollingInfoRequest(RequestHeader, code=RequestCode.POLLING_INFO):
     consumer_group: str
     topic: str
     queue_id: Int32
 
 
-@header
-class PollingInfoAnswer:
+class PollingInfoAnswer(Header):
     polling_num: Int32

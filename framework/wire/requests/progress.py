@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from framework.wire.codes import RequestCode
-from framework.wire.fields import Int32, header, wire
+from framework.wire.fields import Header, Int32, RequestHeader, wire
 
 
-@header
-class QueryProgressRequest:
+class QueryProgressRequest(RequestHeader, code=RequestCode.BOX_QUERY_PROGRESS):
     """Answered 22 where nothing is kept."""
 
-    CODE: ClassVar = RequestCode.BOX_QUERY_PROGRESS
     consumer_group: str
     topic: str
     queue_id: Int32
     broker_name: str | None = wire("bname", default=None)
 
 
-@header
-class TakeProgressRequest:
+class TakeProgressRequest(QueryProgressRequest, code=RequestCode.BOX_TAKE_PROGRESS):
     """The first record of an acquisition, which is given its epoch."""
 
-    CODE: ClassVar = RequestCode.BOX_TAKE_PROGRESS
-    consumer_group: str
-    topic: str
-    queue_id: Int32
-    broker_name: str | None = wire("bname", default=None)
 
-
-@header
-class UpdateProgressRequest:
+class UpdateProgressRequest(QueryProgressRequest, code=RequestCode.BOX_UPDATE_PROGRESS):
     """A later record of the acquisition."""
 
-    CODE: ClassVar = RequestCode.BOX_UPDATE_PROGRESS
-    consumer_group: str
-    topic: str
-    queue_id: Int32
     epoch: int
-    broker_name: str | None = wire("bname", default=None)
 
 
-@header
-class ProgressAnswer:
+class ProgressAnswer(Header):
     """What a query and a taking are answered with."""
 
     epoch: int

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
-from framework.wire.fields import Int32, command_for, from_fields, header, wire
+from framework.wire.fields import Header, Int32, RequestHeader, command_for, from_fields, wire
 from framework.wire.frame import cut, framed
 
 # Bits of sysFlag.
@@ -19,11 +18,9 @@ CLASS_FILTER = 8
 LITE_PULL = 16
 
 
-@header
-class PullRequest:
+class PullRequest(RequestHeader, code=RequestCode.PULL_MESSAGE):
     """Messages of one queue. Also the header of LITE_PULL_MESSAGE (361)."""
 
-    CODE: ClassVar = RequestCode.PULL_MESSAGE
     consumer_group: str
     topic: str
     queue_id: Int32
@@ -41,8 +38,7 @@ class PullRequest:
     broker_name: str | None = wire("bname", default=None)
 
 
-@header
-class PullAnswer:
+class PullAnswer(Header):
     """Carried by every answer that found the queue: 0, 19, 20 and 21."""
 
     suggest_which_broker_id: int

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from framework.wire.codes import RequestCode
-from framework.wire.fields import Int32, header, wire
+from framework.wire.fields import Header, Int32, RequestHeader, wire
 
 
-@header
-class QueryMessageRequest:
+class QueryMessageRequest(RequestHeader, code=RequestCode.QUERY_MESSAGE):
     """By key, or by unique key where `by_unique_key`; answered with records, or 22."""
 
-    CODE: ClassVar = RequestCode.QUERY_MESSAGE
     topic: str
     key: str
     max_num: Int32
@@ -21,24 +17,19 @@ class QueryMessageRequest:
     by_unique_key: bool = wire("_UNIQUE_KEY_QUERY", default=False)
 
 
-@header
-class QueryMessageAnswer:
+class QueryMessageAnswer(Header):
     index_last_update_timestamp: int
     index_last_update_phyoffset: int
 
 
-@header
-class ViewMessageRequest:
+class ViewMessageRequest(RequestHeader, code=RequestCode.VIEW_MESSAGE_BY_ID):
     """By commit-log offset, on the broker whose address is in the offset message id. Answered with one record, or 1."""
 
-    CODE: ClassVar = RequestCode.VIEW_MESSAGE_BY_ID
     offset: int
     topic: str | None = None
 
 
-@header
-class ConsumeQueueRequest:
-    CODE: ClassVar = RequestCode.QUERY_CONSUME_QUEUE
+class ConsumeQueueRequest(RequestHeader, code=RequestCode.QUERY_CONSUME_QUEUE):
     topic: str
     queue_id: Int32
     index: int
@@ -46,8 +37,6 @@ class ConsumeQueueRequest:
     consumer_group: str | None = None
 
 
-@header
-class ConsumeTimeSpanRequest:
-    CODE: ClassVar = RequestCode.QUERY_CONSUME_TIME_SPAN
+class ConsumeTimeSpanRequest(RequestHeader, code=RequestCode.QUERY_CONSUME_TIME_SPAN):
     topic: str
     group: str

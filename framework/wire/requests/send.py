@@ -6,17 +6,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from framework.wire.codes import RequestCode
-from framework.wire.fields import Int32, header, wire
+from framework.wire.fields import Header, Int32, RequestHeader, wire
 
 DEFAULT_QUEUES = 4  # defaultTopicQueueNums: how many queues a topic gets that a send creates
 
 
-@header
-class SendRequest:
-    CODE: ClassVar = RequestCode.SEND_MESSAGE
+class SendRequest(RequestHeader, code=RequestCode.SEND_MESSAGE):
     producer_group: str
     topic: str
     default_topic: str
@@ -33,9 +29,7 @@ class SendRequest:
     broker_name: str | None = wire("bname", default=None)
 
 
-@header
-class SendRequestV2:
-    CODE: ClassVar = RequestCode.SEND_MESSAGE_V2
+class SendRequestV2(RequestHeader, code=RequestCode.SEND_MESSAGE_V2):
     producer_group: str = wire("a")
     topic: str = wire("b")
     default_topic: str = wire("c")
@@ -52,11 +46,9 @@ class SendRequestV2:
     broker_name: str | None = wire("n", default=None)
 
 
-@header
-class PushReplyRequest:
+class PushReplyRequest(RequestHeader, code=RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT):
     """From the broker to the client that asked: the reply, with the fields of the send that brought it."""
 
-    CODE: ClassVar = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
     producer_group: str
     topic: str
     default_topic: str
@@ -73,8 +65,7 @@ class PushReplyRequest:
     unit_mode: bool = False
 
 
-@header
-class SendAnswer:
+class SendAnswer(Header):
     """`msg_id` is the offset message id: for a batch, those of all its messages, joined by commas."""
 
     msg_id: str
@@ -87,11 +78,9 @@ class SendAnswer:
     trace_on: str | None = wire("TRACE_ON", default=None)
 
 
-@header
-class SendBackRequest:
+class SendBackRequest(RequestHeader, code=RequestCode.CONSUMER_SEND_MSG_BACK):
     """Have the broker copy a message into the group's retry topic, to come back after a delay."""
 
-    CODE: ClassVar = RequestCode.CONSUMER_SEND_MSG_BACK
     offset: int
     """Where the commit log holds the message."""
     group: str
@@ -104,17 +93,14 @@ class SendBackRequest:
     broker_name: str | None = wire("bname", default=None)
 
 
-@header
-class RecallRequest:
+class RecallRequest(RequestHeader, code=RequestCode.RECALL_MESSAGE):
     """Take a delayed message back before it is due."""
 
-    CODE: ClassVar = RequestCode.RECALL_MESSAGE
     topic: str
     recall_handle: str
     producer_group: str | None = None
     broker_name: str | None = wire("bname", default=None)
 
 
-@header
-class RecallAnswer:
+class RecallAnswer(Header):
     msg_id: str

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from framework.wire.codes import RequestCode
-from framework.wire.fields import Int32, header, wire
+from framework.wire.fields import Int32, RequestHeader, wire
 
 COMMIT = 8
 ROLLBACK = 12
 UNKNOWN = 0
 
 
-@header
-class EndTransactionRequest:
+class EndTransactionRequest(RequestHeader, code=RequestCode.END_TRANSACTION):
     """One-way; the command's remark may hold a local exception."""
 
-    CODE: ClassVar = RequestCode.END_TRANSACTION
     producer_group: str
     tran_state_table_offset: int
     commit_log_offset: int
@@ -28,11 +24,9 @@ class EndTransactionRequest:
     broker_name: str | None = wire("bname", default=None)
 
 
-@header
-class CheckTransactionRequest:
+class CheckTransactionRequest(RequestHeader, code=RequestCode.CHECK_TRANSACTION_STATE):
     """From the broker, one-way; the body is the half message's record. Answered by an EndTransactionRequest."""
 
-    CODE: ClassVar = RequestCode.CHECK_TRANSACTION_STATE
     tran_state_table_offset: int
     commit_log_offset: int
     topic: str | None = None
@@ -42,10 +36,8 @@ class CheckTransactionRequest:
     broker_name: str | None = wire("bname", default=None)
 
 
-@header
-class ResumeHalfMessageRequest:
+class ResumeHalfMessageRequest(RequestHeader, code=RequestCode.RESUME_CHECK_HALF_MESSAGE):
     """Have a half message checked again."""
 
-    CODE: ClassVar = RequestCode.RESUME_CHECK_HALF_MESSAGE
     topic: str | None = None
     msg_id: str | None = None

@@ -8,18 +8,16 @@ import pytest
 
 from framework.errors import ProtocolError
 from framework.model.queue import MessageQueue
-from framework.wire.bodies.shape import Body, body
+from framework.wire.bodies.shape import Body
 from framework.wire.fields import Int32, wire
 
 QUEUE = MessageQueue("t", "b", 0)
 
 
-@body
 class Inner(Body):
     name: str
 
 
-@body
 class Sample(Body):
     topic: str
     count: Int32 = 0

@@ -121,7 +121,6 @@ CATALOGUE = {
         "consumerGroup! topic! queueId:i! extraInfo! offset:l! invisibleTime:l! bname",
     ),
     "ChangeInvisibleTimeAnswer": (None, "popTime:l! invisibleTime:l! reviveQid:i!"),
-    "PeekRequest": (200052, "consumerGroup! topic! queueId:i! maxMsgNums:i!"),
     "NotificationRequest": (200054, "consumerGroup! topic! queueId:i! pollTime:l! bornTime:l! order:b attemptId"),
     "NotificationAnswer": (None, "hasMsg:b! pollingFull:b"),
     "PollingInfoRequest": (200055, "consumerGroup! topic! queueId:i!"),
