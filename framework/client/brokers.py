@@ -1,4 +1,4 @@
-"""Brokers: typed calls to the brokers of a cluster: offsets, members, heartbeats, queue locks.
+"""Brokers: typed calls to the brokers of a cluster: offsets, looks, members, heartbeats, queue locks.
 
 Each call names the broker by its queue or by its address, raises `BrokerUnreachable` where nobody answers and `Refused`
 where the broker says no. It owns no state but templates of commits; pulls are in `pulling.py`, sends in `producer.py`,
@@ -8,7 +8,7 @@ copies for retries in `retry_copies.py`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
 import structlog
@@ -20,17 +20,20 @@ from framework.client.first_commits import FirstCommits
 from framework.client.routes import RouteTable
 from framework.core.rolls import Roll
 from framework.errors import BrokerUnreachable, FrameworkError, NotConnected, ProtocolError, Refused, is_said
+from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.net.channel import Ready
 from framework.net.pool import Pool, Purpose
 from framework.net.task_tree import TaskTree
-from framework.wire import exchanges
-from framework.wire.bodies.group import ConsumerList, LockBatch, LockedQueues
+from framework.wire import exchanges, stored
+from framework.wire.bodies.group import AssignmentQuery, Assignments, ConsumerList, LockBatch, LockedQueues
 from framework.wire.bodies.heartbeat import Heartbeat
 from framework.wire.bodies.progress import AllConsumerOffsets
 from framework.wire.bodies.route import MASTER
-from framework.wire.codes import RequestCode, ResponseCode
-from framework.wire.exchanges import Exchange, body_of, header_of, nothing
+from framework.wire.codes import RequestCode, ResponseCode, request_name
+from framework.wire.command import RemotingCommand
+from framework.wire.exchanges import Exchange, body_of, header_of, nothing, raise_for
+from framework.wire.fields import command_for
 from framework.wire.requests.group import (
     HeartbeatAnswer,
     HeartbeatRequest,
@@ -40,6 +43,7 @@ from framework.wire.requests.group import (
     UnregisterRequest,
 )
 from framework.wire.requests.offset import AllConsumerOffsetsRequest, CommitTemplate
+from framework.wire.requests.pull import SUBSCRIPTION, pull_of, read_progress
 
 log = structlog.get_logger()
 
@@ -48,6 +52,9 @@ MEMBERS_MAX = 16_384
 NOT_FOUND_VERSION = 413
 YOUNG_MS = 3_000
 """So soon after it was connected a broker that knows no member of a group may know one in a moment."""
+PEEK_BYTES = 262_144
+_NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
+_PULLED = "PULL"
 _COMMIT = int(RequestCode.UPDATE_CONSUMER_OFFSET)
 
 
@@ -83,14 +90,36 @@ class Brokers:
         """Store the group's offset and wait until the broker confirms it. Superseded where a fence was in the way."""
         # Where nobody reads the pulls' connection the answer would not be seen; no pull is on its way then either.
         purpose: Purpose = "requests" if self._pool.pulls_paused else "pulls"
+        await self._confirmed(group, queue, lambda: offset, lambda each: self._calls.answer(queue, each, purpose))
+
+    async def commit_confirmed(
+        self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
+    ) -> int | None:
+        """The same with what is committable when the request leaves; None where nothing is any more.
+
+        On the connection of the pulls, which carry offsets as well: on another it could overtake a newer one.
+        """
+        address = await self._routes.master_of(queue)
+        channel = await self._pool.channel(address, "requests" if self._pool.pulls_paused else "pulls")
+        ask = partial(channel.request_now, timeout_ms=self._calls.timeout_ms)
+        return await self._confirmed(group, queue, committable, ask)
+
+    async def _confirmed(
+        self, group: str, queue: MessageQueue, committable: Callable[[], int | None],
+        ask: Callable[[RemotingCommand], Awaitable[RemotingCommand]],
+    ) -> int | None:  # fmt: skip
         async with self._first.in_turn(group, queue):
+            offset = committable()
+            if offset is None:
+                return None
             epoch = self._fences.epoch(group, queue)
             storing = exchanges.commit(group, queue, offset, epoch)
-            answer = await self._calls.answer(queue, storing.request(), purpose)
+            answer = await ask(storing.request())
             if epoch is not None:
                 self._fences.of(group, queue).passed(answer, epoch, queue)
             storing.result(answer, queue.broker)
             self._first.note(group, queue)
+        return offset
 
     async def commit_one_way(
         self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
@@ -145,6 +174,29 @@ class Brokers:
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The first offset stored at or after an instant, by the broker's clock; the end where there is none."""
         return await self._calls.to_master(queue, exchanges.offset_at(queue, timestamp_ms))
+
+    async def peek(self, group: str, queue: MessageQueue, offset: int, count: int) -> list[Message]:
+        """What the master has at `offset` and behind it; nothing where that is not there (any more), or not yet.
+
+        Whoever pulls for a group is told once that the group was reset, and nobody is told again. So that answer is
+        an error here: the caller asks for the stored offset anew, which is the new one by then.
+        """
+        header = pull_of(group, queue, offset, count, SUBSCRIPTION, bytes_max=PEEK_BYTES)
+        address = await self._routes.master_of(queue)
+        answer = await self._pool.request(address, command_for(header), timeout_ms=self._calls.timeout_ms)
+        if answer.code in _NOTHING:
+            return []
+        if answer.code == ResponseCode.PULL_OFFSET_MOVED:
+            following, low, end, _ = read_progress(answer.fields)
+            if low <= offset < end:
+                raise Refused(
+                    answer.code, f"the group was reset to {following} meanwhile",
+                    request=request_name(header.CODE), peer=queue.broker,
+                )  # fmt: skip
+            return []
+        raise_for(answer, header.CODE, queue.broker)
+        _, _, _, delta = read_progress(answer.fields)
+        return stored.decode(answer.body, queue, offset_delta=delta, begin=offset, most=count)
 
     # Membership
 
@@ -246,6 +298,19 @@ class Brokers:
         except FrameworkError as error:
             told = log.debug if is_said(error) else log.warning
             told("leave not confirmed", group=group, broker=address, reason=str(error))
+
+    async def asked_mode(self, group: str, topic: str, member: str) -> str:
+        """How administrators have a group take a topic (`setConsumeMode`), PULL or POP; PULL where the broker is older
+        than such modes. Raises where none can be asked.
+        """
+        broker = min(self._routes.brokers_of(topic))
+        query = AssignmentQuery(topic=topic, group=group, client_id=member, strategy="AVG").encode()
+        request = RemotingCommand(RequestCode.QUERY_ASSIGNMENT, body=query)
+        answer = await self._calls.answer(MessageQueue(topic, broker, 0), request)
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            return _PULLED
+        found = Assignments.decode(raise_for(answer, request.code, broker).body).assignments
+        return found[0].mode if found else _PULLED
 
     def addresses(self) -> list[str]:
         """Where heartbeats go: to all known brokers, and to their replicas, which may be pulled from."""

@@ -17,9 +17,7 @@ from framework.client.first_commits import FirstCommits
 from framework.client.inquiries import Inquiries
 from framework.client.name_server import NameServer
 from framework.client.options import ClusterOptions
-from framework.client.peeking import Peeks
-from framework.client.popping.modes import AskedModes
-from framework.client.popping.popper import Popper
+from framework.client.popper import Popper
 from framework.client.pulling import Puller
 from framework.client.retry_copies import RetryCopies
 from framework.client.retry_rooms import RetryRooms
@@ -76,7 +74,6 @@ class Cluster:
         self.calls = BrokerCalls(self.pool, self.routes, timeout_ms=options.request_timeout_ms)
         self.first_commits = FirstCommits()
         self.brokers = Brokers(self.pool, self.routes, self.calls, self.fences, self.first_commits)
-        self.asked_modes = AskedModes(self.calls, self.routes)
         self.retry_rooms = RetryRooms(self.pool, self.routes, timeout_ms=options.request_timeout_ms)
         self.retry_copies = RetryCopies(self.calls, self.routes, self.retry_rooms)
         self.introductions = Introductions(self.brokers, self.routes, options.client_id)
@@ -87,9 +84,6 @@ class Cluster:
             RequestCode.CHECK_TRANSACTION_STATE: self.checks.take,
             RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self.requests.take,
         }
-        self.peeks = Peeks(
-            self.pool, self.routes, self.fences, self.first_commits, timeout_ms=options.request_timeout_ms
-        )
 
     def puller(
         self, group: str, subscription: Subscription, queue: MessageQueue, *, batch: int = limits.PULL_BATCH

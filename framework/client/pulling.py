@@ -29,8 +29,8 @@ from framework.wire.exchanges import OFFSET_MAX
 from framework.wire.requests.pull import (
     SUBSCRIPTION,
     SUSPEND,
-    PullRequest,
     PullTemplate,
+    pull_of,
     read_progress,
     suggested_replica,
 )
@@ -69,22 +69,12 @@ class Puller:
         """The broker sends more than it is asked for; said once."""
         by_tag = self._is_by_tag = subscription.kind == BY_TAG
         self._is_all = by_tag and not self._tags
-        self._request = PullRequest(
-            consumer_group=group,
-            topic=queue.topic,
-            queue_id=queue.number,
-            queue_offset=0,
-            max_msg_nums=batch,
-            # A broker would compile a condition anew at each pull; as from Java, it knows ours by heartbeat.
-            sys_flag=SUSPEND | SUBSCRIPTION if by_tag else SUSPEND,
-            commit_offset=0,
-            suspend_timeout_millis=limits.LONG_POLL_MS,
-            sub_version=subscription.version,
-            subscription=subscription.expression if by_tag else None,
-            expression_type=subscription.kind,
-            max_msg_bytes=limits.PULL_BYTES_MAX,
-            broker_name=queue.broker,
-        )
+        # A broker would compile a condition anew at each pull; as from Java, it knows ours by heartbeat.
+        flags, expression = (SUSPEND | SUBSCRIPTION, subscription.expression) if by_tag else (SUSPEND, None)
+        self._request = pull_of(
+            group, queue, 0, batch, flags, expression, subscription.kind,
+            version=subscription.version, wait_ms=limits.LONG_POLL_MS, bytes_max=limits.PULL_BYTES_MAX,
+        )  # fmt: skip
         self._templates: dict[int, PullTemplate] = {}
 
     async def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> PullResult:

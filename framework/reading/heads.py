@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 from framework.errors import ProtocolError
 from framework.model.queue import MessageQueue
-from framework.model.subscription import EVERYTHING
 from framework.wire import stored
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from framework.wire.exchanges import Exchange
-from framework.wire.requests.pull import LITE_PULL, SUBSCRIPTION, PullRequest, read_progress
+from framework.wire.requests.pull import LITE_PULL, SUBSCRIPTION, pull_of, read_progress
 
 
 class Head(NamedTuple):
@@ -34,20 +33,7 @@ class HeadAt(Exchange[Head | None]):
 
 
 def head_at(queue: MessageQueue, offset: int, group: str) -> HeadAt:
-    header = PullRequest(
-        consumer_group=group,
-        topic=queue.topic,
-        queue_id=queue.number,
-        queue_offset=offset,
-        max_msg_nums=1,
-        sys_flag=SUBSCRIPTION | LITE_PULL,
-        commit_offset=0,
-        suspend_timeout_millis=0,
-        sub_version=0,
-        subscription=EVERYTHING,
-        expression_type="TAG",
-        broker_name=queue.broker,
-    )
+    header = pull_of(group, queue, offset, 1, SUBSCRIPTION | LITE_PULL)
 
     def read(answer: RemotingCommand) -> Head | None:
         try:

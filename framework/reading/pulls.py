@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from framework.errors import BrokerUnreachable, ProtocolError, Refused
 from framework.mistakes import FilterRefused
 from framework.model.queue import MessageQueue
+from framework.model.subscription import BY_SQL, BY_TAG, Subscription
 from framework.model.subscription import EVERYTHING as ALL_TAGS
-from framework.model.subscription import Subscription
 from framework.reading.link import Link
 from framework.reading.offsets_gone import OffsetsGone
 from framework.reading.reach import Reach
@@ -24,8 +24,8 @@ from framework.wire.exchanges import OFFSET_MAX
 from framework.wire.requests.pull import (
     LITE_PULL,
     SUBSCRIPTION,
-    PullRequest,
     PullTemplate,
+    pull_of,
     read_progress,
     suggested_replica,
 )
@@ -91,22 +91,11 @@ class Pulls:
         """
         self._ahead: tuple[Link, tuple[int, int], int] | None = None
         """The pull under way, to the replica that was asked last: its link, what was asked, and the offset."""
-        self._request = PullRequest(
-            consumer_group=settings.group,
-            topic=queue.topic,
-            queue_id=queue.number,
-            queue_offset=0,
-            max_msg_nums=settings.batch,
-            sys_flag=SUBSCRIPTION | LITE_PULL,
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            sub_version=0,
-            subscription=wanted.sql or wanted.tags,
-            expression_type="SQL92" if wanted.sql else "TAG",
-            max_msg_bytes=BATCH_BYTES,
-            broker_name=queue.broker,
+        expression, kind = (wanted.sql, BY_SQL) if wanted.sql else (wanted.tags, BY_TAG)
+        request = pull_of(
+            settings.group, queue, 0, settings.batch, SUBSCRIPTION | LITE_PULL, expression, kind, bytes_max=BATCH_BYTES
         )
-        self._template = PullTemplate(self._request)
+        self._template = PullTemplate(request)
 
     def pull(self, offset: int, end: int, *, ahead: bool = False) -> Pulled:
         """What is at `offset` and behind it. `ahead` sends the next pull, up to `end`, before this is handed out."""

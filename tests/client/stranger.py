@@ -20,7 +20,7 @@ async def says_all_is_done(name_server: str, group: str, queue: MessageQueue, be
         await cluster.routes.queues(queue.topic)
         there: list[Message] = []
         while begin + len(there) < end:
-            there += await cluster.peeks.peek(TOOLS_GROUP, queue, begin + len(there), end - begin - len(there))
+            there += await cluster.brokers.peek(TOOLS_GROUP, queue, begin + len(there), end - begin - len(there))
         finished = Finished(mark_of(there[0]), ((begin + 1, end),), mark_of(there[-1]))
         record = ProgressRecord(queue, finished=finished, owner="stranger", is_released=True)
         await TopicStore().open(_Means(group, "/nowhere", cluster, real_world())).take(queue, record.encode())

@@ -68,11 +68,11 @@ def test_a_broker_that_is_no_box_is_named_with_what_to_write_instead() -> None:
 def test_commits_carry_the_epoch_of_the_queues_that_have_one_and_of_no_others() -> None:
     async def story(cluster: ScriptedCluster, store: KeptProgress) -> None:
         cluster.both(lambda _: RemotingCommand(0, {"epoch": "8"}))
-        brokers, peeks = cluster.client.brokers, cluster.client.peeks
+        brokers = cluster.client.brokers
         await store.take(QUEUE, b"")
         for group, queue in (("billing", QUEUE), ("billing", OTHER), ("audit", QUEUE)):
             await brokers.commit(group, queue, 5)
-            await peeks.commit_confirmed(group, queue, lambda: 6)
+            await brokers.commit_confirmed(group, queue, lambda: 6)
             await brokers.commit_one_way(group, queue, lambda: 7)
         await until(lambda: len(cluster.asked(A, COMMIT)) == 9)
         sent = cluster.asked(A, COMMIT)
@@ -92,7 +92,7 @@ def test_a_refusal_says_that_another_member_has_the_queue(how: str) -> None:
         cluster.both(lambda _: RemotingCommand(31000))
         said: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
             "commit": lambda: cluster.client.brokers.commit("billing", QUEUE, 5),
-            "confirmed": lambda: cluster.client.peeks.commit_confirmed("billing", QUEUE, lambda: 6),
+            "confirmed": lambda: cluster.client.brokers.commit_confirmed("billing", QUEUE, lambda: 6),
             "write": lambda: store.write(QUEUE, 8, b"later"),
         }
         with pytest.raises(Superseded):

@@ -39,7 +39,7 @@ def told(story: Callable[[ScriptedCluster], Coroutine[Any, Any, None]]) -> None:
 def test_a_look_brings_as_many_as_were_asked_for() -> None:
     async def story(cluster: ScriptedCluster) -> None:
         cluster.both(lambda _: answer(0, 8, record(5) + record(6) + record(7)))
-        assert [5, 6] == [each.queue_offset for each in await cluster.client.peeks.peek("billing", QUEUE, 5, 2)]
+        assert [5, 6] == [each.queue_offset for each in await cluster.client.brokers.peek("billing", QUEUE, 5, 2)]
 
     told(story)
 
@@ -56,7 +56,7 @@ def test_a_look_brings_as_many_as_were_asked_for() -> None:
 def test_what_is_not_there_is_nothing(said: RemotingCommand, offset: int) -> None:
     async def story(cluster: ScriptedCluster) -> None:
         cluster.both(lambda _: said)
-        assert [] == await cluster.client.peeks.peek("billing", QUEUE, offset, 1)
+        assert [] == await cluster.client.brokers.peek("billing", QUEUE, offset, 1)
 
     told(story)
 
@@ -68,7 +68,7 @@ def test_the_news_of_a_reset_is_no_look(offset: int) -> None:
     async def story(cluster: ScriptedCluster) -> None:
         cluster.both(lambda _: answer(ResponseCode.PULL_OFFSET_MOVED, 7))
         with pytest.raises(Refused, match="the group was reset to 7 meanwhile"):
-            await cluster.client.peeks.peek("billing", QUEUE, offset, 1)
+            await cluster.client.brokers.peek("billing", QUEUE, offset, 1)
 
     told(story)
 
@@ -77,7 +77,7 @@ def test_a_refusal_is_no_look() -> None:
     async def story(cluster: ScriptedCluster) -> None:
         cluster.both(lambda _: RemotingCommand(ResponseCode.NO_PERMISSION, remark="no"))
         with pytest.raises(Refused, match="code 16, no"):
-            await cluster.client.peeks.peek("billing", QUEUE, 5, 1)
+            await cluster.client.brokers.peek("billing", QUEUE, 5, 1)
 
     told(story)
 
@@ -92,11 +92,11 @@ def test_a_commit_that_was_refused_is_not_confirmed_and_the_next_one_is_still_th
     async def story(cluster: ScriptedCluster) -> None:
         cluster.both(lambda _: RemotingCommand(code, remark="no"))
         with pytest.raises(Refused):
-            await cluster.client.peeks.commit_confirmed("billing", QUEUE, lambda: 5)
+            await cluster.client.brokers.commit_confirmed("billing", QUEUE, lambda: 5)
         assert not cluster.client.first_commits.is_kept("billing", QUEUE)
         assert not cluster.client.first_commits.is_under_way("billing", QUEUE)
         cluster.both(lambda _: RemotingCommand(0))
-        assert 6 == await cluster.client.peeks.commit_confirmed("billing", OTHER, lambda: 6)
+        assert 6 == await cluster.client.brokers.commit_confirmed("billing", OTHER, lambda: 6)
         assert cluster.client.first_commits.is_kept("billing", QUEUE), "the broker has the topic's table now"
 
     told(story)
@@ -104,9 +104,9 @@ def test_a_commit_that_was_refused_is_not_confirmed_and_the_next_one_is_still_th
 
 def test_what_is_released_meanwhile_is_not_committed_and_holds_nobody_up() -> None:
     async def story(cluster: ScriptedCluster) -> None:
-        assert await cluster.client.peeks.commit_confirmed("billing", QUEUE, lambda: None) is None
+        assert await cluster.client.brokers.commit_confirmed("billing", QUEUE, lambda: None) is None
         assert [] == cluster.asked(A, COMMIT)
-        assert 6 == await cluster.client.peeks.commit_confirmed("billing", QUEUE, lambda: 6)
+        assert 6 == await cluster.client.brokers.commit_confirmed("billing", QUEUE, lambda: 6)
 
     told(story)
 
@@ -123,9 +123,9 @@ def test_what_is_committed_is_what_is_committable_when_the_request_leaves() -> N
             return None if len(first) == 1 else RemotingCommand(0)
 
         cluster.both(late)
-        other = asyncio.ensure_future(cluster.client.peeks.commit_confirmed("billing", OTHER, lambda: 1))
+        other = asyncio.ensure_future(cluster.client.brokers.commit_confirmed("billing", OTHER, lambda: 1))
         await asyncio.sleep(0.1)
-        mine = asyncio.ensure_future(cluster.client.peeks.commit_confirmed("billing", QUEUE, lambda: committable[-1]))
+        mine = asyncio.ensure_future(cluster.client.brokers.commit_confirmed("billing", QUEUE, lambda: committable[-1]))
         await asyncio.sleep(0.1)
         committable.append(9)
         with pytest.raises(BrokerUnreachable):
@@ -148,7 +148,7 @@ def test_while_pulls_are_not_read_an_answer_is_waited_for_on_the_other_connectio
         commit = (
             client.brokers.commit("billing", QUEUE, 5)
             if how == "commit"
-            else client.peeks.commit_confirmed("billing", QUEUE, lambda: 5)
+            else client.brokers.commit_confirmed("billing", QUEUE, lambda: 5)
         )
         async with asyncio.timeout(60):
             await commit

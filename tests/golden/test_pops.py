@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from framework.client.calls import BrokerCalls
-from framework.client.popping.popper import Popper, PopTaken
+from framework.client.popper import Popper, PopTaken
 from framework.client.routes import RouteTable
 from framework.model.queue import MessageQueue
 from framework.model.subscription import Start, Subscription

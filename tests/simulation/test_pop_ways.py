@@ -16,7 +16,7 @@ from framework.broker.records import encode
 from framework.broker.store import popped
 from framework.broker.store.popped import Overdue, PoppedRow
 from framework.broker.store.writer import Transaction
-from framework.client.popping.popper import Popper
+from framework.client.popper import Popper
 from framework.core.held import Entry, Held
 from framework.runtime.group.popping import PopCopies
 from framework.wire.requests.receipts import Receipt

@@ -126,5 +126,5 @@ class LotLog:
         return low
 
     async def _read(self, queue: MessageQueue, offset: int) -> list[tuple[int, Record | None]]:
-        messages = await self._producer.cluster.peeks.peek(self._producer.group, queue, offset, PEEK)
+        messages = await self._producer.cluster.brokers.peek(self._producer.group, queue, offset, PEEK)
         return [(each.queue_offset, record_in(self._name, each.body)) for each in messages]

@@ -235,7 +235,7 @@ class Lots:
                 request=f"lot {self.name}", peer=queue.broker,
             )  # fmt: skip
         while low < until:
-            messages = await cluster.peeks.peek(self._producer.group, queue, low, PEEK)
+            messages = await cluster.brokers.peek(self._producer.group, queue, low, PEEK)
             if not messages:
                 raise BrokerUnreachable(f"{queue}: nothing came at offset {low}, below its end {until}")
             found |= {message.message_id for message in messages}

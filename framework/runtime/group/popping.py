@@ -58,7 +58,7 @@ class PopRoutes:
     async def _is_popped(self, topic: str) -> bool:
         if self._plan.settings.delivery == "pop":
             return True
-        return await self._cluster.asked_modes.mode(self._plan.name, topic, self._member) == POP
+        return await self._cluster.brokers.asked_mode(self._plan.name, topic, self._member) == POP
 
 
 class EachAll:

@@ -54,7 +54,7 @@ class Progressing:
         self._shared = GroupProgress(
             group, AskedStore(group, keeping.store.name, store, world.clock),
             self._use_of(group, keeping, self._instead) if self._instead and keeping.is_auto else NamedStore(),
-            cluster.peeks, parts.offsets, world.clock, cluster.brokers.query_offset, parts.member,
+            cluster.brokers, parts.offsets, world.clock, cluster.brokers.query_offset, parts.member,
             lambda: rebalance.members, keeping.has_ranges, self._tells_epoch,
         )  # fmt: skip
         self._flush = partial(flush_each_second, group, parts.owned.values, parts.tree)
@@ -106,7 +106,7 @@ class _Means:
         return await self._cluster.brokers.max_offset(queue)
 
     async def peek(self, queue: MessageQueue, offset: int, count: int) -> Sequence[Message]:
-        return await self._cluster.peeks.peek(self.group, queue, offset, count)
+        return await self._cluster.brokers.peek(self.group, queue, offset, count)
 
     def proof(self, content: bytes) -> str:
         return proof_of(self._key, self.group.encode(), content) if self._key else ""

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from framework.client.popping.popper import NOT_SUPPORTED, PopTaken
+from framework.client.popper import NOT_SUPPORTED, PopTaken
 from framework.core import limits
 from framework.core.chunk import Chunk
 from framework.core.held import Entry, Held

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from framework.model.queue import MessageQueue
+from framework.model.subscription import BY_TAG, EVERYTHING
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
@@ -36,6 +38,18 @@ class PullRequest(RequestHeader, code=RequestCode.PULL_MESSAGE):
     request_source: Int32 | None = None
     proxy_froward_client_id: str | None = None
     broker_name: str | None = wire("bname", default=None)
+
+
+def pull_of(
+    group: str, queue: MessageQueue, offset: int, count: int, sys_flag: int, expression: str | None = EVERYTHING,
+    kind: str = BY_TAG, *, version: int = 0, wait_ms: int = 0, bytes_max: int | None = None,
+) -> PullRequest:  # fmt: skip
+    """A pull that stores no offset; without `wait_ms` it is answered at once."""
+    return PullRequest(
+        consumer_group=group, topic=queue.topic, queue_id=queue.number, queue_offset=offset, max_msg_nums=count,
+        sys_flag=sys_flag, commit_offset=0, suspend_timeout_millis=wait_ms, sub_version=version,
+        subscription=expression, expression_type=kind, max_msg_bytes=bytes_max, broker_name=queue.broker,
+    )  # fmt: skip
 
 
 class PullAnswer(Header):

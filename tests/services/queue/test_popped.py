@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace as Namespace
 from typing import Any, cast
 
-from framework.client.popping.popper import PopTaken
+from framework.client.popper import PopTaken
 from framework.core.chunk import Chunk
 from framework.model.message import Message
 from framework.net.task_tree import TaskTree
