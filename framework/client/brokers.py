@@ -31,9 +31,10 @@ from framework.wire.bodies.heartbeat import Heartbeat
 from framework.wire.bodies.progress import AllConsumerOffsets
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode, ResponseCode, request_name
-from framework.wire.command import RemotingCommand
+from framework.wire.command import ONE_WAY_BIT, RemotingCommand
 from framework.wire.exchanges import Exchange, body_of, header_of, nothing, raise_for
 from framework.wire.fields import command_for
+from framework.wire.frame import Template
 from framework.wire.requests.group import (
     HeartbeatAnswer,
     HeartbeatRequest,
@@ -42,7 +43,7 @@ from framework.wire.requests.group import (
     UnlockRequest,
     UnregisterRequest,
 )
-from framework.wire.requests.offset import AllConsumerOffsetsRequest, CommitTemplate
+from framework.wire.requests.offset import AllConsumerOffsetsRequest
 from framework.wire.requests.pull import SUBSCRIPTION, pull_of, read_progress
 
 log = structlog.get_logger()
@@ -63,7 +64,7 @@ class Brokers:
 
     def __init__(self, pool: Pool, routes: RouteTable, calls: BrokerCalls, fences: Fences, first: FirstCommits) -> None:
         self._pool, self._routes, self._calls, self._fences, self._first = pool, routes, calls, fences, first
-        self._commits: dict[tuple[str, MessageQueue], CommitTemplate] = {}
+        self._commits: dict[tuple[str, MessageQueue], Template] = {}
         self.on_unlisted: Callable[[str], None] | None = None
         """Told the address of a broker that lists a group's members without the one that asks."""
 
@@ -141,8 +142,8 @@ class Brokers:
             epoch = self._fences.epoch(group, queue)
             if epoch is None and not channel.signs and not is_first:
                 # At once: a confirmed commit of the same turn has a connection of its own, and would be overtaken.
-                commit = Ready(_COMMIT, partial(self._commit_of(group, queue).frame, offset=offset))
-                channel.send(commit, at_once=True)
+                frame_of = self._commit_of(group, queue).frame
+                channel.send(Ready(_COMMIT, lambda number: frame_of(number, offset)), at_once=True)
                 return offset
             request = exchanges.commit(group, queue, offset, epoch).request()
             if self._pool.pulls_paused or (epoch is None and not is_first):
@@ -156,11 +157,13 @@ class Brokers:
                 self._fences.of(group, queue).watch(answer, epoch, queue, offset)
         return offset
 
-    def _commit_of(self, group: str, queue: MessageQueue) -> CommitTemplate:
+    def _commit_of(self, group: str, queue: MessageQueue) -> Template:
         """A thousand queues at work commit each second."""
         template = self._commits.get((group, queue))
         if template is None:
-            template = self._commits[group, queue] = CommitTemplate(exchanges.commit(group, queue, 0).request())
+            command = exchanges.commit(group, queue, 0).request()
+            command.flag |= ONE_WAY_BIT
+            template = self._commits[group, queue] = Template(command, ("commitOffset",))
         return template
 
     async def max_offset(self, queue: MessageQueue) -> int:

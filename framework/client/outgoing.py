@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from framework.client.producing.delays import BrokerTimer, Wish
@@ -26,11 +26,12 @@ from framework.model.reserved import (
     TOPIC_LENGTH_MAX,
     check_name,
 )
-from framework.wire import batch, fastjson, frame, header_json, properties
+from framework.wire import batch, fastjson, properties
 from framework.wire.codes import RequestCode
 from framework.wire.command import ONE_WAY_BIT, RemotingCommand
 from framework.wire.compression import COMPRESS_ABOVE, Compression, compressed
 from framework.wire.fields import plain_value
+from framework.wire.frame import Template
 from framework.wire.requests.send import DEFAULT_QUEUES
 
 BODY_BYTES_MAX = 4 * 1024 * 1024  # maxMessageSize of clients and brokers
@@ -123,11 +124,12 @@ class Outgoing:
         """Which request it goes by."""
         return RequestCode.SEND_BATCH_MESSAGE if self.is_batch else RequestCode.SEND_MESSAGE_V2
 
-    def frame_of(self, template: SendTemplate) -> Callable[[int], bytes] | None:
+    def frame_of(self, template: Template) -> Callable[[int], bytes] | None:
         """The same as a frame that lacks only its number; None where its bytes need a second look."""
         if len(self.body) > READY_BODY_BYTES_MAX or self.is_batch:
             return None
-        return partial(template.frame, str(self.sys_flag), str(self.born_ms), self.properties, self.body)
+        properties = fastjson.quoted(self.properties).encode()
+        return lambda number: template.frame(number, self.sys_flag, self.born_ms, properties, body=self.body)
 
     @property
     def is_half(self) -> bool:
@@ -140,32 +142,11 @@ class Outgoing:
         return replace(self, properties=texts, sys_flag=self.sys_flag | (PREPARED_BIT if is_half else 0))
 
 
-class SendTemplate:
-    """All sends of one group to one queue, put into a header once: what differs is put between its parts."""
-
-    __slots__ = ("_parts",)
-
-    def __init__(self, group: str, queue: MessageQueue, *, is_one_way: bool = False) -> None:
-        marked = Outgoing(queue.topic, b"", _HOLE, 0, (), 0, ())
-        command = marked.request(group, queue)
-        command.flag |= ONE_WAY_BIT if is_one_way else 0
-        command.fields |= {"f": _HOLE, "g": _HOLE}
-        text = header_json.encode(command).decode()
-        head, opaque, rest = text.partition('"opaque":0')
-        flag, born, properties, end = rest.split(_HOLE, 3)
-        self._parts = (head + opaque[:-1], flag, born, properties[:-1], end[1:])
-
-    def frame(self, sys_flag: str, born: str, properties: str, body: bytes, number: int) -> bytes:
-        """The frame of one send."""
-        head, before_flag, before_born, before_properties, end = self._parts
-        header = (
-            f"{head}{number}{before_flag}{sys_flag}{before_born}{born}{before_properties}{fastjson.quoted(properties)}"
-            f"{end}"
-        )
-        return frame.assemble(header.encode(), body)
-
-
-_HOLE = "@"  # which neither group nor topic can hold: a broker's name, which may, stands behind the last one
+def send_template(group: str, queue: MessageQueue, *, is_one_way: bool = False) -> Template:
+    """All sends of one group to one queue, but for the flags, the time and the properties of each."""
+    command = Outgoing(queue.topic, b"", "", 0, (), 0, ()).request(group, queue)
+    command.flag |= ONE_WAY_BIT if is_one_way else 0
+    return Template(command, ("f", "g"), texts=("i",))
 
 
 def prepare(

@@ -27,25 +27,19 @@ PREFIX_BYTES = 8  # both lengths; nothing can be judged about a header before th
 JSON = 0
 COMPACT = 1
 
-_LENGTHS = Struct(">II")
+_PREFIX = Struct(">II").pack
 _HEADER_LENGTH_MAX = 0xFF_FFFF
 
 
 def encode(command: RemotingCommand, *, binary: bool = False) -> bytes:
     """The whole frame, its length in front."""
-    header = header_compact.encode(command) if binary else header_json.encode(command)
-    return assemble(header, command.body, binary=binary, code=command.code)
-
-
-def assemble(header: bytes, body: bytes, *, binary: bool = False, code: int = 0) -> bytes:
-    """A frame of a header that is already encoded; `code` only names the request in an error."""
+    header, body = header_compact.encode(command) if binary else header_json.encode(command), command.body
     size = len(header)
     if size > _HEADER_LENGTH_MAX:
-        raise MessageWrong(
-            f"{request_name(code)}: header of {size} bytes exceeds the {_HEADER_LENGTH_MAX} that a frame can express"
-        )
+        name = request_name(command.code)
+        raise MessageWrong(f"{name}: header of {size} bytes exceeds the {_HEADER_LENGTH_MAX} that a frame can express")
     encoding = COMPACT << 24 if binary else JSON
-    return b"".join((_LENGTHS.pack(4 + size + len(body), encoding | size), header, body))
+    return b"".join((_PREFIX(4 + size + len(body), encoding | size), header, body))
 
 
 def decode(frame: bytes | memoryview, *, header_bytes_max: int = HEADER_BYTES_MAX) -> RemotingCommand:
@@ -117,21 +111,26 @@ def _stranger(start: bytes) -> str | None:
     return None
 
 
-# The same request again and again: put together from pieces
+class Template:
+    """The same request again and again: put together once, but for its number and for fields that vary."""
 
+    __slots__ = ("_pattern",)
 
-def cut(command: RemotingCommand, varying: Sequence[str]) -> tuple[bytes, ...]:
-    """Encode once; cut at the number and behind the names of what varies: in JSON no text holds a quote as it is."""
-    fields = {name: text for name, text in command.fields.items() if name not in varying}
-    fields.update(dict.fromkeys(varying, ""))
-    rest = encode(RemotingCommand(command.code, fields, flag=command.flag))[PREFIX_BYTES:]
-    parts = []
-    for name, value in ((b'"opaque":', b"0"), *((f'"{name}":"'.encode(), b"") for name in varying)):
-        before, rest = rest.split(name + value, 1)
-        parts.append(before + name)
-    return (*parts, rest)
+    def __init__(self, command: RemotingCommand, numbers: Sequence[str], texts: Sequence[str] = ()) -> None:
+        """`numbers` and `texts` are the names of what varies."""
+        varying = (*numbers, *texts)
+        fields = command.fields | dict.fromkeys(varying, "")
+        pattern = encode(RemotingCommand(command.code, fields, flag=command.flag))[PREFIX_BYTES:].replace(b"%", b"%%")
+        pattern = pattern.replace(b'"opaque":0', b'"opaque":%d', 1)
+        for name in varying:  # in JSON no text holds a quote as it is
+            hole = '"%d"' if name in numbers else "%b"
+            pattern = pattern.replace(f'"{name}":""'.encode(), f'"{name}":{hole}'.encode(), 1)
+        self._pattern = pattern
 
-
-def framed(header: bytes) -> bytes:
-    """The whole frame of a header."""
-    return b"%b%b%b" % ((len(header) + 4).to_bytes(4), len(header).to_bytes(4), header)
+    def frame(self, *values: int | bytes, body: bytes = b"") -> bytes:
+        """The whole frame. `values` are its number, and what varies in the order of the command's fields; a text as JSON
+        has it, with its quotes.
+        """
+        header = self._pattern % values
+        size = len(header)
+        return b"".join((_PREFIX(4 + size + len(body), size), header, body))

@@ -8,9 +8,9 @@ from framework.client.outgoing import (
     BODY_BYTES_MAX,
     READY_BODY_BYTES_MAX,
     Outgoing,
-    SendTemplate,
     prepare,
     prepare_batches,
+    send_template,
 )
 from framework.errors import ConfigurationError
 from framework.model.message import Message
@@ -167,7 +167,7 @@ def test_a_frame_from_the_template_is_the_request_s_own(
     request = outgoing.request("desk", queue)
     request.number = 4_711
     request.flag = ONE_WAY_BIT if is_one_way else 0
-    frame_of = outgoing.frame_of(SendTemplate("desk", queue, is_one_way=is_one_way))
+    frame_of = outgoing.frame_of(send_template("desk", queue, is_one_way=is_one_way))
 
     assert frame_of is not None
     assert frame.encode(request) == frame_of(4_711)
@@ -181,7 +181,7 @@ def test_a_frame_from_the_template_is_the_request_s_own(
     ],
 )
 def test_what_needs_a_second_look_has_no_ready_frame(outgoing: Outgoing) -> None:
-    assert outgoing.frame_of(SendTemplate("desk", QUEUE)) is None
+    assert outgoing.frame_of(send_template("desk", QUEUE)) is None
 
 
 def test_a_message_of_a_batch_is_written_alike_with_properties_and_without() -> None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TypeAlias, TypeVar
 
 from framework.client.cluster import Cluster
-from framework.client.outgoing import Outgoing, SendResult, SendTemplate
+from framework.client.outgoing import Outgoing, SendResult, send_template
 from framework.client.producing.health import BrokerHealth
 from framework.client.producing.options import WhenAway
 from framework.client.producing.ordering import KeyedQueues, KeyTurns, queue_of_key
@@ -29,6 +29,7 @@ from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.exchanges import raise_for
 from framework.wire.fields import from_fields
+from framework.wire.frame import Template
 from framework.wire.requests.send import DEFAULT_QUEUES, SendAnswer
 
 T = TypeVar("T")
@@ -81,7 +82,7 @@ class Attempts:
         self._keyed, self._key_turns = KeyedQueues(), KeyTurns()
         self._timers = BrokerTimers(cluster)
         self._health = BrokerHealth()
-        self._templates: dict[tuple[MessageQueue, bool], SendTemplate] = {}
+        self._templates: dict[tuple[MessageQueue, bool], Template] = {}
         self._places = Places(max_in_flight)
 
     async def deliver(self, outgoing: Outgoing, queue: MessageQueue | None, timeout_ms: int) -> list[SendResult]:
@@ -377,12 +378,12 @@ class Attempts:
         frame_of = None if channel.signs else outgoing.frame_of(self._template(queue))
         return outgoing.request(self._group, queue) if frame_of is None else Ready(outgoing.code, frame_of)
 
-    def _template(self, queue: MessageQueue, *, is_one_way: bool = False) -> SendTemplate:
+    def _template(self, queue: MessageQueue, *, is_one_way: bool = False) -> Template:
         found = self._templates.get((queue, is_one_way))
         if found is None:
             if len(self._templates) >= TEMPLATES_MAX:
                 self._templates.clear()
-            found = self._templates[queue, is_one_way] = SendTemplate(self._group, queue, is_one_way=is_one_way)
+            found = self._templates[queue, is_one_way] = send_template(self._group, queue, is_one_way=is_one_way)
         return found
 
 

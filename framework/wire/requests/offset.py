@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 from framework.wire.codes import RequestCode
-from framework.wire.command import ONE_WAY_BIT, RemotingCommand
 from framework.wire.fields import Header, Int32, RequestHeader, wire
-from framework.wire.frame import cut, framed
 
 LOWER = "LOWER"
 UPPER = "UPPER"
@@ -34,21 +32,6 @@ class UpdateOffsetRequest(RequestHeader, code=RequestCode.UPDATE_CONSUMER_OFFSET
     broker_name: str | None = wire("bname", default=None)
     epoch: int | None = None
     """Of the acquisition that commits; the box refuses it where a higher one was given out. Others do not look."""
-
-
-class CommitTemplate:
-    """One-way commits of one queue without an epoch: they differ in number and offset alone."""
-
-    __slots__ = ("_parts",)
-
-    def __init__(self, command: RemotingCommand) -> None:
-        """Of a commit by the ordinary way."""
-        command.flag |= ONE_WAY_BIT
-        self._parts = cut(command, ("commitOffset",))
-
-    def frame(self, number: int, offset: int) -> bytes:
-        a, b, c = self._parts
-        return framed(b"%b%d%b%d%b" % (a, number, b, offset, c))
 
 
 class MaxOffsetRequest(RequestHeader, code=RequestCode.GET_MAX_OFFSET):

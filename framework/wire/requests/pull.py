@@ -10,7 +10,7 @@ from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from framework.wire.fields import Header, Int32, RequestHeader, command_for, from_fields, wire
-from framework.wire.frame import cut, framed
+from framework.wire.frame import Template
 
 # Bits of sysFlag.
 COMMIT_OFFSET = 1
@@ -91,27 +91,25 @@ def suggested_replica(fields: Mapping[str, str]) -> int:
 
 _INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 
-_VARYING = ("queueOffset", "commitOffset", "sysFlag")
-
 
 class PullTemplate:
-    """The pulls of one queue, put together from pieces: they differ in number, offset and commit offset alone.
+    """The pulls of one queue, put together but for number, offset and commit offset, which alone differ.
 
     `command` is the same request by the ordinary way, for a connection that signs or writes binary headers.
     """
 
-    __slots__ = ("_parts", "_plain", "sys_flag")
+    __slots__ = ("_plain", "_template", "sys_flag")
 
     def __init__(self, request: PullRequest) -> None:
         self.sys_flag = request.sys_flag & ~COMMIT_OFFSET
         self._plain = command_for(request)
-        self._parts = cut(self._plain, _VARYING)
+        self._template = Template(self._plain, ("queueOffset", "sysFlag", "commitOffset"))
 
     def frame(self, number: int, offset: int, commit_offset: int | None) -> bytes:
         """The whole frame; without a commit offset the broker is not asked to store one."""
-        a, b, c, d, e = self._parts
-        flags, commit = (self.sys_flag, 0) if commit_offset is None else (self.sys_flag | COMMIT_OFFSET, commit_offset)
-        return framed(b"%b%d%b%d%b%d%b%d%b" % (a, number, b, offset, c, commit, d, flags, e))
+        if commit_offset is None:
+            return self._template.frame(number, offset, self.sys_flag, 0)
+        return self._template.frame(number, offset, self.sys_flag | COMMIT_OFFSET, commit_offset)
 
     def command(self, offset: int, commit_offset: int | None) -> RemotingCommand:
         """The same request as a command of its own."""
