@@ -29,9 +29,9 @@ class BrokerCalls:
         address = await self._routes.master_of(queue)
         return exchange.result(await self._request(address, exchange.request(), timeout_ms), queue.broker)
 
-    async def to(self, address: str, exchange: Exchange[T], peer: str) -> T:
+    async def to(self, address: str, exchange: Exchange[T], peer: str, *, timeout_ms: int | None = None) -> T:
         """The result of an exchange with whoever is at an address; `peer` names it in errors."""
-        return exchange.result(await self._request(address, exchange.request()), peer)
+        return exchange.result(await self._request(address, exchange.request(), timeout_ms), peer)
 
     async def answer(
         self, queue: MessageQueue, request: RemotingCommand, purpose: Purpose = "requests", *,

@@ -293,12 +293,9 @@ class Producer:
         """
         self._check_loop("recall")
         place = recalls.read(handle)
-        routes = self.cluster.routes
-        address = await routes.master_of(MessageQueue(place.topic, place.broker, 0))
-        asking = recalls.exchange(handle, place, self._group)
-        answer = await self.cluster.pool.request(address, asking.request(), timeout_ms=self._limit_ms(timeout))
+        queue, asking = MessageQueue(place.topic, place.broker, 0), recalls.exchange(handle, place, self._group)
         try:
-            return asking.result(answer, place.broker)
+            return await self.cluster.calls.to_master(queue, asking, timeout_ms=self._limit_ms(timeout))
         except Refused as error:
             raise recalls.explained(error, place.broker) from None
 

@@ -70,7 +70,7 @@ def half_of(producer: Preparing, stored: SendResult) -> HalfMessage:
 
 async def end(producer: Preparing, half: HalfMessage, state: TransactionState, remark: str | None = None) -> None:
     """Tell the broker how it ended; it has confirmed that when this returns, else FrameworkError."""
-    cluster, broker = producer.cluster, half.queue.broker
+    broker = half.queue.broker
     header = EndTransactionRequest(
         producer_group=producer.group,
         tran_state_table_offset=half.offset,
@@ -83,9 +83,7 @@ async def end(producer: Preparing, half: HalfMessage, state: TransactionState, r
     )
     command = command_for(header)
     command.remark = remark
-    address = await cluster.routes.master_of(half.queue)
-    answer = await cluster.pool.request(address, command, timeout_ms=cluster.options.request_timeout_ms)
-    raise_for(answer, command.code, broker)
+    raise_for(await producer.cluster.calls.answer(half.queue, command), command.code, broker)
 
 
 async def pipelined(items: Iterable[T], work: Callable[[T], Awaitable[None]], at_once: int, name: str) -> None:

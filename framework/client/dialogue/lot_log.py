@@ -14,8 +14,7 @@ from framework.model.namespaces import unwrap
 from framework.model.queue import MessageQueue
 from framework.model.reserved import AUTO_CREATE_TOPIC, HALF_TOPIC
 from framework.wire.bodies.route import PERM_READ, PERM_WRITE
-from framework.wire.exchanges import raise_for
-from framework.wire.fields import command_for
+from framework.wire.exchanges import Exchange, nothing
 from framework.wire.requests.admin import UpdateTopicRequest
 
 WINDOW = 8  # records that are read first, from the end on; four times as many each time that no end of a lot is there
@@ -49,12 +48,8 @@ class LotLog:
             topic=self._topic, default_topic=AUTO_CREATE_TOPIC, read_queue_nums=1, write_queue_nums=1,
             perm=PERM_READ | PERM_WRITE,
         )  # fmt: skip
-        cluster = self._producer.cluster
-        address = routes.address_of(brokers[0])
-        answer = await cluster.pool.request(
-            address, command_for(request), timeout_ms=cluster.options.request_timeout_ms
-        )
-        raise_for(answer, request.CODE, brokers[0])
+        making = Exchange(request, nothing)
+        await self._producer.cluster.calls.to(routes.address_of(brokers[0]), making, brokers[0])
         self._queue = MessageQueue(self._topic, brokers[0], 0)
 
     async def standing(self) -> Standing:

@@ -176,10 +176,7 @@ class Lots:
     async def _check_version(self, queue: MessageQueue) -> None:
         if queue.broker in self._known_brokers:
             return
-        command = exchanges.max_offset(queue).request()
-        cluster = self._producer.cluster
-        address = await cluster.routes.master_of(queue)
-        answer = await cluster.pool.request(address, command, timeout_ms=cluster.options.request_timeout_ms)
+        answer = await self._producer.cluster.calls.answer(queue, exchanges.max_offset(queue).request())
         if answer.version < OLDEST_VERSION:
             raise TransactionWrong(
                 f"lots: broker {queue.broker} is older than RocketMQ 5.0, where this is not tested; use a newer one"
