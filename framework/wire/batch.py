@@ -9,12 +9,9 @@ Owns this layout. It knows neither compression nor queues.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from struct import Struct
 
 from framework.errors import ProtocolError
-from framework.mistakes import MessageWrong
 from framework.wire import properties as texts
 
 PARTS_MAX = (
@@ -28,26 +25,6 @@ BODY_AT = _HEAD.size
 _SIZE_MIN = BODY_AT + _SHORT.size
 
 
-@dataclass(frozen=True, slots=True)
-class BatchedMessage:
-    """One message of a batch."""
-
-    body: bytes
-    properties: Mapping[str, str] = field(default_factory=dict)
-    flag: int = 0
-
-
-def encode(parts: Iterable[BatchedMessage]) -> bytes:
-    """The batch's body."""
-    return b"".join([_encode_part(part) for part in parts])
-
-
-def _encode_part(part: BatchedMessage) -> bytes:
-    if not -0x8000_0000 <= part.flag <= 0x7FFF_FFFF:
-        raise MessageWrong(f"flag={part.flag} is outside 32 bits")
-    return written(part.body, texts.encode(part.properties), part.flag)
-
-
 def written(body: bytes, text: str, flag: int = 0) -> bytes:
     """One message with its properties as `properties.encode` wrote them."""
     properties = text.encode()
@@ -56,18 +33,8 @@ def written(body: bytes, text: str, flag: int = 0) -> bytes:
     return b"".join((head, body, _SHORT.pack(len(properties)), properties))
 
 
-def decode(data: bytes) -> list[BatchedMessage]:
-    """The messages in their order, or ProtocolError."""
-    return [BatchedMessage(body_at(data, at), properties_at(data, at), flag_at(data, at)) for at in positions(data)]
-
-
-def cut(data: bytes) -> list[tuple[bytes, bytes, int]]:
-    """The same as bodies, properties as they were written, and flags: for whoever stores them."""
-    return [cut_at(data, at) for at in positions(data)]
-
-
 def cut_at(data: bytes, at: int) -> tuple[bytes, bytes, int]:
-    """One of them, at a position that `positions` answered."""
+    """One message at a position that `positions` answered: its body, its properties as they were written, its flag."""
     _, flag, body_size = _HEAD.unpack_from(data, at)
     body_at = at + BODY_AT
     properties_at = body_at + body_size + _SHORT.size

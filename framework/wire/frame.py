@@ -128,8 +128,8 @@ class Template:
         self._pattern = pattern
 
     def frame(self, *values: int | bytes, body: bytes = b"") -> bytes:
-        """The whole frame. `values` are its number, and what varies in the order of the command's fields; a text as JSON
-        has it, with its quotes.
+        """The whole frame. `values` are its number, and what varies in the order of the command's fields: of a text its
+        JSON, with the quotes.
         """
         header = self._pattern % values
         size = len(header)

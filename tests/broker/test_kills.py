@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from framework.errors import BrokerUnreachable
-from framework.wire import batch
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from framework.wire.fields import to_fields
@@ -26,6 +25,7 @@ from framework.wire.stored import decode_records
 from tests.broker.broker_lab import pull_command, send_command
 from tests.broker.test_server import PATIENCE_MS, connected
 from tests.cli.processes import command
+from tests.wire import batches
 
 ROOT = Path(__file__).parents[2]
 SENDERS = 8
@@ -127,7 +127,7 @@ def _sending(name: bytes, size: int, number: int) -> RemotingCommand:
     return RemotingCommand(
         RequestCode.SEND_BATCH_MESSAGE,
         to_fields(_header(number)),
-        batch.encode([batch.BatchedMessage(body) for body in bodies]),
+        batches.encode([batches.BatchedMessage(body) for body in bodies]),
     )
 
 

@@ -11,12 +11,12 @@ from framework.broker.request import Request
 from framework.broker.store.database import open_folder
 from framework.broker.store.writer import STEP_ROWS, Transaction
 from framework.errors import StoreError
-from framework.wire import batch
-from framework.wire.batch import BatchedMessage
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from tests.broker.broker_lab import BrokerLab, send_command
 from tests.broker.client_lab import FakeClient
+from tests.wire import batches
+from tests.wire.batches import BatchedMessage
 
 COUNT = STEP_ROWS * 5 + 7
 
@@ -43,7 +43,7 @@ class _Patient(FakeClient):
 
 def _batch(count: int = COUNT, **changes: Any) -> RemotingCommand:
     command = send_command(**changes)
-    body = batch.encode(BatchedMessage(b"%d" % i, {"k": str(i)}) for i in range(count))
+    body = batches.encode(BatchedMessage(b"%d" % i, {"k": str(i)}) for i in range(count))
     return RemotingCommand(RequestCode.SEND_BATCH_MESSAGE, {**command.fields, "m": "true"}, body)
 
 
@@ -132,9 +132,9 @@ def test_a_connection_that_ends_meanwhile_lets_the_next_one_begin_and_stores_not
 def test_one_that_is_refused_in_the_middle_stores_nothing_and_lets_the_next_one_begin() -> None:
     lab = BrokerLab()
     bad = _batch()
-    bad.body += batch.encode([BatchedMessage(b"")])
+    bad.body += batches.encode([BatchedMessage(b"")])
     half = _batch()
-    half.body += batch.encode([BatchedMessage(b"x", {"TRAN_MSG": "true"})])
+    half.body += batches.encode([BatchedMessage(b"x", {"TRAN_MSG": "true"})])
 
     assert (1, 16) == (lab.answer(bad).code, lab.answer(half).code)
     assert [] == lab.records("t")

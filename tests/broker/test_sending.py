@@ -12,11 +12,11 @@ from framework.broker.settings import BrokerSettings
 from framework.broker.store.topics import Topic
 from framework.model.message import DELAY_LEVEL, TAGS, UNIQUE_KEY
 from framework.model.reserved import SCHEDULE_TOPIC
-from framework.wire import batch
 from framework.wire.codes import RequestCode
 from framework.wire.ids import parse_offset_message_id
 from tests.broker.administration_lab import ask
 from tests.broker.broker_lab import BrokerLab, one_way, pull_command, send_command, texts
+from tests.wire import batches
 
 
 def test_a_send_is_answered_with_its_place_and_never_without_fields() -> None:
@@ -118,7 +118,7 @@ def test_half_messages_are_refused_where_a_switch_says_so(changes: dict[str, Any
     """As a transaction producer of Java sends them; the words are those of rejectTransactionMessage."""
     lab = BrokerLab()
     ask(lab, RequestCode.UPDATE_BROKER_CONFIG, b"rejectTransactionMessage=true\n")
-    body = batch.encode([batch.BatchedMessage(b"half")]) if "batch" in changes else b"half"
+    body = batches.encode([batches.BatchedMessage(b"half")]) if "batch" in changes else b"half"
     answer = lab.send(body=body, **changes)
 
     assert (answer.code, answer.remark) == (
@@ -131,7 +131,7 @@ def test_half_messages_are_refused_where_a_switch_says_so(changes: dict[str, Any
 
 def test_a_half_message_in_a_batch_refuses_the_whole_batch() -> None:
     lab = BrokerLab()
-    body = batch.encode([batch.BatchedMessage(b"whole"), batch.BatchedMessage(b"half", {"TRAN_MSG": "true"})])
+    body = batches.encode([batches.BatchedMessage(b"whole"), batches.BatchedMessage(b"half", {"TRAN_MSG": "true"})])
 
     assert lab.send(body=body, batch=True).code == 16
     assert lab.records("t") == []
@@ -191,8 +191,8 @@ def test_the_topic_quota_is_a_code() -> None:
 def test_a_batch_is_taken_apart_into_consecutive_offsets() -> None:
     lab = BrokerLab()
     lab.send()
-    parts = [batch.BatchedMessage(b"%d" % i, {UNIQUE_KEY: f"U{i}", TAGS: f"T{i}"}, flag=i) for i in range(3)]
-    command = send_command(body=batch.encode(parts), batch=True, properties=texts(WAIT="true", UNIQ_KEY="outer"))
+    parts = [batches.BatchedMessage(b"%d" % i, {UNIQUE_KEY: f"U{i}", TAGS: f"T{i}"}, flag=i) for i in range(3)]
+    command = send_command(body=batches.encode(parts), batch=True, properties=texts(WAIT="true", UNIQ_KEY="outer"))
     command.code = RequestCode.SEND_BATCH_MESSAGE
     answer = lab.answer(command)
     records = lab.records("t")[1:]
@@ -210,9 +210,9 @@ def test_a_batch_is_taken_apart_into_consecutive_offsets() -> None:
 @pytest.mark.parametrize(
     ("topic", "body", "code"),
     [
-        ("%RETRY%g", batch.encode([batch.BatchedMessage(b"x")]), 13),
+        ("%RETRY%g", batches.encode([batches.BatchedMessage(b"x")]), 13),
         ("t", b"no batch", 1),
-        ("t", batch.encode([batch.BatchedMessage(b"")]), 1),
+        ("t", batches.encode([batches.BatchedMessage(b"")]), 1),
     ],
 )
 def test_batches_that_are_refused_store_nothing(topic: str, body: bytes, code: int) -> None:

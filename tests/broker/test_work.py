@@ -22,8 +22,7 @@ from framework.broker.store import keys, log
 from framework.broker.work import STEPS_MAX, Work, asking
 from framework.model import sql92
 from framework.model.sql92 import conditions, conversion
-from framework.wire import batch, dialect
-from framework.wire.batch import BatchedMessage
+from framework.wire import dialect
 from framework.wire.bodies.pop import BatchAck, BatchAckEntry
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
@@ -33,6 +32,8 @@ from tests.broker.broker_lab import BrokerLab, pull_command, send_command, texts
 from tests.broker.client_lab import FakeClient
 from tests.broker.test_large import _Patient, _serve
 from tests.broker.test_loans import _pop, _query
+from tests.wire import batches
+from tests.wire.batches import BatchedMessage
 
 DIGITS = "1." + "9" * 31_990
 """A number, and all that a message's properties have room for."""
@@ -444,7 +445,7 @@ def test_a_batch_of_few_messages_with_many_properties_goes_in_steps() -> None:
     lab, client = BrokerLab(), _Patient()
     wide = {f"p{i}": "x" * 20 for i in range(1000)}
     command = send_command()
-    body = batch.encode(BatchedMessage(b"%d" % i, wide) for i in range(100))
+    body = batches.encode(BatchedMessage(b"%d" % i, wide) for i in range(100))
     _serve(lab, client, RemotingCommand(RequestCode.SEND_BATCH_MESSAGE, {**command.fields, "m": "true"}, body))
     steps = 0
     while client.turn():

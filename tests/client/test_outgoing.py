@@ -16,12 +16,13 @@ from framework.errors import ConfigurationError
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import SCHEDULE_TOPIC
-from framework.wire import batch, frame, properties
+from framework.wire import frame, properties
 from framework.wire.codes import RequestCode
 from framework.wire.command import ONE_WAY_BIT
 from framework.wire.compression import Compression, decompress
 from framework.wire.fields import from_fields, to_fields
 from framework.wire.requests.send import SendRequestV2
+from tests.wire import batches
 
 NOW = 1_700_000_000_000
 QUEUE = MessageQueue("orders", "broker-a", 3)
@@ -106,7 +107,7 @@ def test_a_batch_is_one_request_with_its_messages_inside() -> None:
     assert "true" == request.fields["m"]
     assert ("K1", "MINE") == outgoing.message_ids
     assert [(b"one", "K1", "TagA"), (b"two", "MINE", None)] == [
-        (part.body, part.properties["UNIQ_KEY"], part.properties.get("TAGS")) for part in batch.decode(request.body)
+        (part.body, part.properties["UNIQ_KEY"], part.properties.get("TAGS")) for part in batches.decode(request.body)
     ]
 
 
@@ -135,7 +136,7 @@ def test_a_batch_is_cut_where_a_request_is_full() -> None:
     assert [6, 1, 6] == [len(part.message_ids) for part in parts]
     assert [f"K{n}" for n in range(13)] == [key for part in parts for key in part.message_ids]
     assert [message.body for message in messages] == [
-        each.body for part in parts for each in batch.decode(part.request("producers", QUEUE).body)
+        each.body for part in parts for each in batches.decode(part.request("producers", QUEUE).body)
     ]
 
 
@@ -189,7 +190,7 @@ def test_a_message_of_a_batch_is_written_alike_with_properties_and_without() -> 
     (made,) = prepare_batches([plain, keyed], ["K1", "K2"], 77, is_placed=True)
     texts = [{"UNIQ_KEY": "K1", "WAIT": "true"}, {"UNIQ_KEY": "K2", "WAIT": "true", **keyed.properties}]
 
-    assert made.body == batch.encode(
-        [batch.BatchedMessage(each.body, text) for each, text in zip((plain, keyed), texts, strict=True)]
+    assert made.body == batches.encode(
+        [batches.BatchedMessage(each.body, text) for each, text in zip((plain, keyed), texts, strict=True)]
     )
     assert made.message_ids == ("K1", "K2")

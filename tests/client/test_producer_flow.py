@@ -17,6 +17,7 @@ from framework.wire.command import RemotingCommand
 from tests.client.script import A, B
 from tests.client.test_producer import Sending, refuse, stored
 from tests.net.memory import virtually
+from tests.wire.batches import decode as decode_batch
 
 
 def batches(sending: Sending) -> list[RemotingCommand]:
@@ -171,7 +172,7 @@ def test_each_order_key_s_queue_has_its_batches_one_after_the_other_in_order() -
                 part.body
                 for request in sending.cluster.network.requests(address)
                 if request.code == RequestCode.SEND_BATCH_MESSAGE
-                for part in batch.decode(request.body)
+                for part in decode_batch(request.body)
             ]
             assert called[key] == sent, key
         return called

@@ -17,13 +17,13 @@ from framework.model.pulled import Damaged, Failed, Found, NothingNew, OffsetIll
 from framework.model.queue import MessageQueue
 from framework.model.subscription import Subscription
 from framework.net.credentials import Credentials
-from framework.wire import batch
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from framework.wire.compression import Compression, compress
 from framework.wire.stored import Record, encode_record
 from tests.client.script import NS, A, B, ScriptedCluster, record, route_of
 from tests.net.memory import virtually
+from tests.wire import batches
 
 QUEUE = MessageQueue("orders", "a", 0)
 EVERYTHING = Subscription("orders", "*", 1_700_000_000_000)
@@ -256,7 +256,7 @@ def test_what_comes_beyond_the_request_is_left_out_and_named_once() -> None:
 
 def test_inner_batches_count_as_the_records_that_they_are() -> None:
     """A broker counts them so, and a pull may bring many messages in few of them."""
-    parts = batch.encode([batch.BatchedMessage(b"x")] * 100)
+    parts = batches.encode([batches.BatchedMessage(b"x")] * 100)
     body = b"".join(
         encode_record(Record(topic="orders", body=parts, queue_offset=offset, sys_flag=0xC0))
         for offset in range(0, 3200, 100)

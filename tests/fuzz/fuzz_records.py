@@ -11,10 +11,11 @@ from zlib import crc32
 from framework.errors import BodyUndecodable, ProtocolError, RecordDamaged
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
-from framework.wire import batch, compression
+from framework.wire import compression
 from framework.wire.inner_batch import InnerRecords
 from framework.wire.stored import INNER_BATCH, Record, Records, decode, decode_records, encode_record
 from tests.fuzz.alone import alone
+from tests.wire import batches
 
 QUEUE = MessageQueue("%RETRY%g1", "b", 0)
 _GOLDEN = bytes.fromhex(
@@ -23,7 +24,7 @@ _GOLDEN = bytes.fromhex(
     "09 546f70696354657374 003c 4b455953016b3102 554e49515f4b455901"
     "3041303030303031303030303030303030303030303030303030303030303031 02 5441475301 54616741 02"
 )
-_BATCH = batch.encode([batch.BatchedMessage(b"one", {"TAGS": "a"}, 1), batch.BatchedMessage(b"two")])
+_BATCH = batches.encode([batches.BatchedMessage(b"one", {"TAGS": "a"}, 1), batches.BatchedMessage(b"two")])
 SEEDS = [
     b"\x00" + _GOLDEN,
     b"\x01" + _GOLDEN * 2,
@@ -91,7 +92,7 @@ def lists(record: Record) -> list[tuple[object, ...]]:
     body: bytes | None
     try:
         body = compression.decompress(record.body, record.sys_flag)
-        if is_inner and (parts := batch.decode(body)):
+        if is_inner and (parts := batches.decode(body)):
             rows = [(record.queue_offset + n, one.body, one.properties, one.flag) for n, one in enumerate(parts)]
             return [shown, *rows]
         body = None if is_inner else body

@@ -22,7 +22,7 @@ from framework.model.queue import MessageQueue
 from framework.net.pool import Pool
 from framework.net.real_world import real_world
 from framework.ports import Clock
-from framework.wire import batch, frame, stored
+from framework.wire import frame, stored
 from framework.wire import requests as families
 from framework.wire.codes import Language, RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
@@ -34,6 +34,7 @@ from framework.wire.requests.send import PushReplyRequest, SendAnswer, SendReque
 from framework.wire.requests.transaction import COMMIT, ROLLBACK, CheckTransactionRequest, EndTransactionRequest
 from tests.golden import captures
 from tests.golden.captures import CaptureSet, Entry
+from tests.wire import batches
 
 PULL, SEND, SEND_V2, SEND_BATCH, SEND_REPLY, PUSH_REPLY = 11, 10, 310, 320, 325, 326
 ALL = {name: captures.load(name) for name in captures.names()}
@@ -197,9 +198,9 @@ def test_a_topic_of_200_characters_makes_a_record_of_the_second_version() -> Non
 def test_batches_are_written_as_java_writes_them(name: str) -> None:
     for raw in ALL[name].find(SEND_BATCH, "request"):
         body = frame.decode(raw[4:]).body
-        parts = batch.decode(body)
+        parts = batches.decode(body)
 
-        assert body == batch.encode(parts)
+        assert body == batches.encode(parts)
         assert [b"batch-0", b"batch-1"] == [part.body for part in parts[:2]]
 
 

@@ -15,11 +15,12 @@ from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
 from framework.model.queue import MessageQueue
 from framework.testing import Harness
-from framework.wire import batch, properties
+from framework.wire import properties
 from framework.wire.codes import RequestCode
 from tests.client.script import A, B
 from tests.client.test_producer import Sending, refuse
 from tests.net.memory import virtually
+from tests.wire import batches
 
 ON_A = MessageQueue("orders", "a", 0)
 
@@ -83,9 +84,8 @@ def test_before_send_may_add_and_after_send_hears_of_the_outcome(linger: str | i
         await made.producer.send("orders", "paid", tags="T", queue=None if linger else ON_A)
         told = written(made)
         if linger:
-            batches = [each for at in (A, B) for each in made.cluster.asked(at, RequestCode.SEND_BATCH_MESSAGE)]
-            (request,) = batches
-            told = [dict(each.properties) for each in batch.decode(request.body)]
+            (request,) = (each for at in (A, B) for each in made.cluster.asked(at, RequestCode.SEND_BATCH_MESSAGE))
+            told = [dict(each.properties) for each in batches.decode(request.body)]
         await made.close()
         return told
 

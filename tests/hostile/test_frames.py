@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from framework.wire import batch as real_batch
 from framework.wire import frame as real_frame
 from framework.wire.fields import from_fields
 from framework.wire.requests.pull import PullRequest
 from framework.wire.requests.send import SendRequestV2
 from framework.wire.signing import verify
 from tests.hostile import frames
+from tests.wire import batches
 
 
 def test_a_send_is_what_the_real_decoder_reads() -> None:
@@ -23,7 +23,7 @@ def test_a_pull_and_a_batch_are_too() -> None:
     batch = real_frame.decode(frames.send_batch("t", [b"a", b"", b"c"])[4:])
 
     assert 5 == from_fields(PullRequest, pull.fields).queue_offset
-    assert [b"a", b"", b"c"] == [part.body for part in real_batch.decode(batch.body)]
+    assert [b"a", b"", b"c"] == [part.body for part in batches.decode(batch.body)]
 
 
 def test_a_binary_header_is_read_and_a_signature_holds() -> None:

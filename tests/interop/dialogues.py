@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from framework.wire import batch, properties
+from framework.wire import properties
 from framework.wire.bodies.heartbeat import ConsumerData, Heartbeat, ProducerData
 from framework.wire.bodies.pop import BatchAck, BatchAckEntry
 from framework.wire.codes import RequestCode
@@ -32,6 +32,8 @@ from framework.wire.requests.transaction import COMMIT, ROLLBACK, EndTransaction
 from framework.wire.stored import Record, decode_records
 from tests.interop.blocking import Blocking, record_seen, seen
 from tests.patience import PATIENCE_S
+from tests.wire.batches import BatchedMessage
+from tests.wire.batches import encode as encode_batch
 
 BROKER = "broker-a"
 LONG_AGO_MS = 1_600_000_000_000
@@ -264,7 +266,7 @@ def batches(desk: Desk) -> Story:
 
     def batched(*parts: tuple[bytes, dict[str, str]], flag: int = 0, **texts: Any) -> RemotingCommand:
         header = from_fields(SendRequestV2, desk.message(b"", flag=flag, **texts).fields)
-        body = batch.encode([batch.BatchedMessage(each, words) for each, words in parts])
+        body = encode_batch([BatchedMessage(each, words) for each, words in parts])
         fields = {**to_fields(header), "m": "true"}
         return desk.a.ask(RemotingCommand(RequestCode.SEND_BATCH_MESSAGE, fields, body))
 

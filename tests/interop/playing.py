@@ -10,20 +10,21 @@ from typing import Any
 from framework.model.queue import MessageQueue
 from framework.model.reserved import SCHEDULE_TOPIC
 from framework.model.subscription import java_hash
-from framework.wire import batch, properties
+from framework.wire import properties
 from framework.wire.bodies.config import GroupConfig
 from framework.wire.bodies.group import LockBatch
 from framework.wire.bodies.heartbeat import CheckClientConfig, ConsumerData, Heartbeat, ProducerData, SubscriptionData
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.fields import RequestHeader, command_for, to_fields
-from framework.wire.requests import admin, group, lock, offset, query
+from framework.wire.requests import admin, group, offset, query
 from framework.wire.requests.pull import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND, PullRequest
 from framework.wire.requests.send import SendBackRequest, SendRequest, SendRequestV2
 from framework.wire.stored import Record, decode_records
 from tests.interop.blocking import Blocking, record_seen, seen
 from tests.interop.scenarios import ODD, Scenario, Step, is_nonsense
 from tests.patience import PATIENCE_S, wait_until
+from tests.wire import batches
 
 BROKER = "broker-a"
 BORN_MS = 1_600_000_000_000
@@ -101,13 +102,13 @@ class Player:
         for texts in step.how["parts"]:
             self._sent += 1
             unique = {"UNIQ_KEY": f"{self._suffix}-{self._sent}", "WAIT": "true"}
-            parts.append(batch.BatchedMessage(b"b%d" % self._sent, {**texts, **unique}))
+            parts.append(batches.BatchedMessage(b"b%d" % self._sent, {**texts, **unique}))
         header = SendRequestV2(
             producer_group=f"diff-p-{self._suffix}", topic=self.topic, default_topic="TBW102",
             default_topic_queue_nums=1, queue_id=step.how["queue"], sys_flag=0, born_timestamp=BORN_MS + self._sent,
             flag=0, properties=properties.encode({"WAIT": "true"}), reconsume_times=0, unit_mode=False, batch=True,
         )  # fmt: skip
-        answer = self._ask(RemotingCommand(RequestCode.SEND_BATCH_MESSAGE, to_fields(header), batch.encode(parts)))
+        answer = self._ask(RemotingCommand(RequestCode.SEND_BATCH_MESSAGE, to_fields(header), batches.encode(parts)))
         if answer.code == 0:
             self._stored(step.how["queue"], len(parts))
         return seen(answer)
@@ -291,10 +292,10 @@ class Player:
         return seen(self._ask(command_for(request), step.client))
 
     def _lock(self, step: Step) -> Seen:
-        return seen(self._ask(command_for(lock.LockRequest(), self._locks(step)), step.client))
+        return seen(self._ask(command_for(group.LockRequest(), self._locks(step)), step.client))
 
     def _unlock(self, step: Step) -> Seen:
-        return seen(self._ask(command_for(lock.UnlockRequest(), self._locks(step)), step.client))
+        return seen(self._ask(command_for(group.UnlockRequest(), self._locks(step)), step.client))
 
     def _locks(self, step: Step) -> bytes:
         queues = tuple(MessageQueue(self.topic, BROKER, number) for number in step.how["queues"])

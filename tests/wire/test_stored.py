@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from framework.errors import BodyUndecodable, ConfigurationError, RecordDamaged
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
-from framework.wire import batch, compression, ids, stored
+from framework.wire import compression, ids, stored
 from framework.wire.stored import INNER_BATCH, Record, Records, decode, decode_records, encode_record, end_of
+from tests.wire import batches
 
 QUEUE = MessageQueue("TopicTest", "broker-a", 3)
 RETRY = MessageQueue("%RETRY%g1", "broker-a", 0)
@@ -247,7 +248,7 @@ def test_offsets_must_ascend_in_a_pull() -> None:
 
 
 def test_a_pull_from_the_middle_of_an_inner_batch_begins_there() -> None:
-    messages = decode(inner(batch.encode(PARTS)), QUEUE, begin=43)
+    messages = decode(inner(batches.encode(PARTS)), QUEUE, begin=43)
 
     assert [(43, b"two")] == [(message.queue_offset, message.body) for message in messages]
 
@@ -341,8 +342,8 @@ def test_an_undecodable_body_is_the_producers_fault_and_hurts_nobody_else() -> N
 # Inner batches
 
 PARTS = [
-    batch.BatchedMessage(b"one", {"TAGS": "TagA", "UNIQ_KEY": "u1"}, 7),
-    batch.BatchedMessage(b"two", {"UNIQ_KEY": "u2"}, 8),
+    batches.BatchedMessage(b"one", {"TAGS": "TagA", "UNIQ_KEY": "u1"}, 7),
+    batches.BatchedMessage(b"two", {"UNIQ_KEY": "u2"}, 8),
 ]
 
 
@@ -353,7 +354,7 @@ def inner(body: bytes, sys_flag: int = 0, record: Record = HELLO) -> bytes:
 @pytest.mark.parametrize("codec", [None, compression.Compression.ZLIB])
 @pytest.mark.parametrize("record", [HELLO, V6])
 def test_an_inner_batch_is_taken_apart(codec: compression.Compression | None, record: Record) -> None:
-    body = batch.encode(PARTS)
+    body = batches.encode(PARTS)
     data = inner(compression.compress(body, codec), codec.sys_flag, record) if codec else inner(body, record=record)
 
     one, two, after = decode(data + GOLDEN, QUEUE, offset_delta=100)
@@ -393,7 +394,7 @@ def test_an_inner_batch_that_cannot_be_taken_apart_stays_one_message(body: bytes
 
 
 def test_an_inner_batch_with_a_wrong_checksum_fails_the_pull() -> None:
-    data = bytearray(inner(batch.encode(PARTS)))
+    data = bytearray(inner(batches.encode(PARTS)))
     data[100] ^= 1
 
     with pytest.raises(RecordDamaged, match="checksum"):
@@ -408,7 +409,7 @@ def test_one_bit_alone_makes_no_inner_batch(bit: int) -> None:
 
 
 def test_reprs_name_the_queue_and_the_size() -> None:
-    first, *_ = decode(inner(batch.encode(PARTS)), QUEUE)
+    first, *_ = decode(inner(batches.encode(PARTS)), QUEUE)
 
     assert "<Records TopicTest@broker-a:3 165B>" == repr(decode(GOLDEN, QUEUE)[0]._source)
     assert repr(first._source).startswith("<InnerRecords TopicTest@broker-a:3 2 messages of <Records")

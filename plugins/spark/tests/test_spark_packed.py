@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from framework.errors import ProtocolError
 from framework.model.queue import MessageQueue
 from framework.reading import Columns
-from framework.wire.batch import BatchedMessage
-from framework.wire.batch import encode as encode_batch
 from framework.wire.stored import INNER_BATCH, Record, encode_record
+from tests.wire.batches import BatchedMessage
+from tests.wire.batches import encode as encode_batch
 
 QUEUE = MessageQueue("orders", "broker-a", 3)
 PLAIN = Record(
