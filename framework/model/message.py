@@ -93,42 +93,6 @@ class RecordSource(Protocol):
     def offset_message_id(self, at: int) -> str: ...
 
 
-class RecordView:
-    """Another source as it is. What shows one thing of a record otherwise inherits the rest from here."""
-
-    __slots__ = ("queue", "record")
-
-    def __init__(self, record: RecordSource, queue: MessageQueue) -> None:
-        self.record, self.queue = record, queue
-
-    def topic(self, at: int) -> str:
-        return self.record.topic(at)
-
-    def body(self, at: int) -> bytes:
-        return self.record.body(at)
-
-    def properties(self, at: int) -> dict[str, str]:
-        return self.record.properties(at)
-
-    def reconsume_times(self, at: int) -> int:
-        return self.record.reconsume_times(at)
-
-    def born_ms(self, at: int) -> int:
-        return self.record.born_ms(at)
-
-    def stored_ms(self, at: int) -> int:
-        return self.record.stored_ms(at)
-
-    def flag(self, at: int) -> int:
-        return self.record.flag(at)
-
-    def commit_log_offset(self, at: int) -> int:
-        return self.record.commit_log_offset(at)
-
-    def offset_message_id(self, at: int) -> str:
-        return self.record.offset_message_id(at)
-
-
 class Written:
     """The source behind a message that was made here, not pulled: its values."""
 
@@ -308,7 +272,7 @@ class Message:
         return self._source.commit_log_offset(self._at)
 
     def __repr__(self) -> str:
-        return f"<Message {self._source.queue} offset={self.queue_offset} attempt={self.attempt}>"
+        return f"<Message {self.queue} offset={self.queue_offset} attempt={self.attempt}>"
 
 
 def _content(topic: str, body: object) -> bytes:
@@ -353,28 +317,24 @@ def _numbers(topic: str, **given: object) -> None:
             raise MessageMistyped(f"message to {topic}: {name}={shorten(value)}: write a whole number")
 
 
-class Repeated(RecordView):
-    """The source of a message that is tried again where it is: the record's own, but for the attempts, which this
-    process has counted. Orderly and broadcasting queues do so; any other retry is a copy on the broker.
+class _Repeated(Message):
+    """A message that is tried again where it is: all as it was pulled, but for the attempts, which this process has
+    counted. Orderly and broadcasting queues do so; any other retry is a copy on the broker.
     """
 
-    __slots__ = ("_reconsumed",)
+    __slots__ = ("_attempt",)
 
-    def __init__(self, record: RecordSource, reconsumed: int) -> None:
-        super().__init__(record, record.queue)
-        self._reconsumed = reconsumed
+    _attempt: int
 
-    def reconsume_times(self, at: int) -> int:
-        return self._reconsumed
+    @property
+    def attempt(self) -> int:
+        return self._attempt
 
 
 def repeated(message: Message, attempt: int) -> Message:
     """The message as its `attempt`th try sees it; `message` is the one that was pulled, or an earlier try of it."""
-    source = message._source  # noqa: SLF001 - how pulled messages are made, too
-    again = object.__new__(Message)
-    # Of what was pulled, not of its last try: many tries would else be a long chain.
-    again._source = Repeated(source.record if isinstance(source, Repeated) else source, attempt - 1)
-    again._at = message._at  # noqa: SLF001 - likewise
+    again = object.__new__(_Repeated)
+    again._source, again._at = message._source, message._at  # noqa: SLF001 - how pulled messages are made, too
     again._body = again._properties = None
-    again.queue_offset = message.queue_offset
+    again.queue_offset, again._attempt = message.queue_offset, attempt
     return again

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from framework.model.message import Message, RecordSource, RecordView
+from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import DEAD_LETTER_PREFIX, RETRY_PREFIX, SYSTEM_TOPICS
 
@@ -53,24 +53,34 @@ def unwrapping(namespace: str) -> Callable[[Message], Message]:
         bare = queues.get(queue)
         if bare is None:
             bare = queues[queue] = queue._replace(topic=unwrap(namespace, queue.topic))
-        source = message._source  # noqa: SLF001  # as in wire/stored.py: a message is a place in a source
-        copy = object.__new__(Message)
-        copy._source = _Unwrapped(source, bare, namespace)
-        copy._at = message._at  # noqa: SLF001
+        copy = object.__new__(_Unwrapped)
+        # As in wire/stored.py: a message is a place in a source.
+        copy._source, copy._at = message._source, message._at  # noqa: SLF001
         copy._body, copy._properties = message._body, message._properties  # noqa: SLF001
         copy.queue_offset = message.queue_offset
+        copy._original, copy._queue, copy._namespace = message, bare, namespace
         return copy
 
     return seen
 
 
-class _Unwrapped(RecordView):
-    """A source that calls its topic what its owner does."""
+class _Unwrapped(Message):
+    """A message that calls its topic and queue what their owner does."""
 
-    __slots__ = ("_namespace",)
+    __slots__ = ("_namespace", "_original", "_queue")
 
-    def __init__(self, record: RecordSource, queue: MessageQueue, namespace: str) -> None:
-        self.record, self.queue, self._namespace = record, queue, namespace  # no call more: each message has one
+    _namespace: str
+    _original: Message
+    _queue: MessageQueue
 
-    def topic(self, at: int) -> str:
-        return unwrap(self._namespace, self.record.topic(at))
+    @property
+    def topic(self) -> str:
+        return unwrap(self._namespace, self._original.topic)
+
+    @property
+    def queue(self) -> MessageQueue:
+        return self._queue
+
+    @property
+    def attempt(self) -> int:
+        return self._original.attempt
