@@ -20,8 +20,10 @@ V1_TOPIC_BYTES_MAX = 127
 
 BORN_HOST_V6 = 0x10
 STORE_HOST_V6 = 0x20
+_SYS_FLAG_AT = 36
 SIZE_MIN = 91  # no body, a topic of length 0, no properties
 
+_INT = Struct(">i")
 _SHORT = Struct(">h")
 _UNSIGNED_SHORT = Struct(">H")
 
@@ -91,70 +93,53 @@ def decode_records(data: bytes) -> list[Record]:
     records = []
     at = 0
     while at < len(data):
-        cursor = _Cursor(data, at)
-        records.append(_read_record(cursor))
-        at = cursor.end
+        record, at = _read_record(data, at)
+        records.append(record)
     return records
 
 
-class _Cursor:
-    """Reads on within one record, and never past its end."""
+def _read_record(data: bytes, at: int) -> tuple[Record, int]:
+    """The record that begins there, and where the next one does."""
 
-    __slots__ = ("_at", "_data", "_start", "end")
+    def damaged(what: str) -> RecordDamaged:
+        return RecordDamaged(f"record at byte {at}: {what}")
 
-    def __init__(self, data: bytes, at: int) -> None:
-        self._data, self._start, self._at = data, at, at
-        self.end = len(data)
-        size = self.number(4)
-        if not SIZE_MIN <= size <= len(data) - at:
-            raise self.damaged(f"size {size} of {len(data) - at}")
-        self.end = at + size
-
-    def take(self, count: int) -> bytes:
-        start = self._at
-        if not 0 <= count <= self.end - start:
-            raise self.damaged(f"{count} bytes at {start - self._start}, and {self.end - start} are left")
-        self._at += count
-        return self._data[start : self._at]
-
-    def number(self, count: int, *, signed: bool = True) -> int:
-        return int.from_bytes(self.take(count), signed=signed)
-
-    def ended(self) -> None:
-        if self._at != self.end:
-            raise self.damaged(f"{self.end - self._at} bytes follow its properties")
-
-    def damaged(self, what: str) -> RecordDamaged:
-        return RecordDamaged(f"record at byte {self._start}: {what}")
-
-
-def _read_record(cursor: _Cursor) -> Record:
-    magic = cursor.number(4)
+    left = len(data) - at
+    hosts = _INT.unpack_from(data, at + _SYS_FLAG_AT)[0] if left >= SIZE_MIN else 0
+    head = _HEADS[host_size(hosts & BORN_HOST_V6), host_size(hosts & STORE_HOST_V6)]
+    if left < head.size:
+        raise damaged(f"{left} bytes are left")
+    (
+        size, magic, checksum, queue_id, flag, queue_offset, commit_log_offset, sys_flag, born_ms, born_host,
+        stored_ms, store_host, reconsume_times, prepared, body_size,
+    ) = head.unpack_from(data, at)  # fmt: skip
+    if not SIZE_MIN <= size <= left:
+        raise damaged(f"size {size} of {left}")
     if magic not in {MAGIC_V1, MAGIC_V2}:
-        raise cursor.damaged(f"magic number {magic}")
-    checksum, queue_id, flag = cursor.number(4), cursor.number(4), cursor.number(4)
-    queue_offset, commit_log_offset = cursor.number(8), cursor.number(8)
-    sys_flag, born_ms = cursor.number(4), cursor.number(8)
-    born_host = cursor.take(host_size(sys_flag & BORN_HOST_V6))
-    stored_ms = cursor.number(8)
-    store_host = cursor.take(host_size(sys_flag & STORE_HOST_V6))
-    reconsume_times, prepared = cursor.number(4), cursor.number(8)
-    body = cursor.take(cursor.number(4))
+        raise damaged(f"magic number {magic}")
+    end, body_at = at + size, at + head.size
+    length_at = body_at + body_size
+    topic_at = length_at + (1 if magic == MAGIC_V1 else 2)
+    if body_size < 0 or topic_at > end:
+        raise damaged(f"body of {body_size} bytes in a record of {size}")
+    topic_end = topic_at + int.from_bytes(data[length_at:topic_at])
+    texts_at = topic_end + _SHORT.size
+    if texts_at > end or texts_at + _SHORT.unpack_from(data, topic_end)[0] != end:
+        raise damaged("topic and properties do not end where it does")
+    body, topic = data[body_at:length_at], data[topic_at:topic_end]
     if crc32(body) & 0x7FFF_FFFF != checksum:
-        raise cursor.damaged(f"checksum {checksum}")
-    topic = cursor.take(cursor.number(1 if magic == MAGIC_V1 else 2, signed=False))
-    texts = cursor.take(cursor.number(2))
-    cursor.ended()
+        raise damaged(f"checksum {checksum}")
     try:
         name = topic.decode()
     except UnicodeDecodeError as error:
-        raise cursor.damaged(f"topic {shorten(topic)}") from error
-    return Record(
-        topic=name, body=body, properties=properties.decode_stored(texts), queue_id=queue_id, flag=flag,
+        raise damaged(f"topic {shorten(topic)}") from error
+    record = Record(
+        topic=name, body=body, properties=properties.decode_stored(data[texts_at:end]), queue_id=queue_id, flag=flag,
         queue_offset=queue_offset, commit_log_offset=commit_log_offset, sys_flag=sys_flag, born_ms=born_ms,
         born_host=born_host, stored_ms=stored_ms, store_host=store_host, reconsume_times=reconsume_times,
         prepared_transaction_offset=prepared,
     )  # fmt: skip
+    return record, end
 
 
 def host_size(is_v6: int) -> int:
