@@ -13,6 +13,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field
 from dataclasses import fields as fields_of
+from functools import cache
 from typing import (
     Annotated,
     Any,
@@ -128,21 +129,17 @@ class _Entry(NamedTuple):
     is_required: bool
 
 
-_plans: dict[Any, tuple[_Entry, ...]] = {}
-
-
 def _values(value: Any) -> tuple[object, ...]:
     return tuple(getattr(value, one.name) for one in fields_of(value))
 
 
-def _plan(kind: Any) -> tuple[_Entry, ...]:
-    """How this class is read and written; worked out when it is first used."""
-    try:
-        return _plans[kind]
-    except KeyError:
-        hints = get_type_hints(kind, include_extras=True)
-        plan = _plans[kind] = tuple(_entry(one, hints[one.name]) for one in fields_of(kind))
-        return plan
+def _planned(kind: Any) -> tuple[_Entry, ...]:
+    """How this class is read and written."""
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple(_entry(one, hints[one.name]) for one in fields_of(kind))
+
+
+_plan: Callable[[Any], tuple[_Entry, ...]] = cache(_planned)
 
 
 def _entry(one: Field[Any], hint: Any) -> _Entry:

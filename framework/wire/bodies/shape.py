@@ -22,6 +22,7 @@ from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field
 from dataclasses import fields as fields_of
+from functools import cache
 from typing import (
     Annotated,
     Any,
@@ -69,7 +70,7 @@ def to_json(value: Any) -> dict[str, Any]:
     """The body as plain values for `dialect.dumps`."""
     return {
         entry.wire_name: entry.write(item)
-        for entry in _plan(type(value)).sorted
+        for entry in _plan(type(value))
         if (item := getattr(value, entry.name)) is not None
     }
 
@@ -80,7 +81,7 @@ def from_json(kind: type[B], value: Any, path: str) -> B | None:
         _check_null(value, path, "an object")
         return None
     found: dict[str, Any] = {}
-    for entry in _plan(kind).entries:
+    for entry in _plan(kind):
         item = value.get(entry.wire_name, MISSING)
         if item is not MISSING:
             item = entry.read(item, f"{path}.{entry.wire_name}")
@@ -109,23 +110,13 @@ class _Entry(NamedTuple):
     is_required: bool
 
 
-class _Plan(NamedTuple):
-    entries: tuple[_Entry, ...]
-    sorted: tuple[_Entry, ...]
+def _planned(kind: Any) -> tuple[_Entry, ...]:
+    """How this class is read and written, in the order of its names."""
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple(sorted((_entry(one, hints[one.name]) for one in fields_of(kind)), key=lambda entry: entry.wire_name))
 
 
-_plans: dict[Any, _Plan] = {}
-
-
-def _plan(kind: Any) -> _Plan:
-    """How this class is read and written; worked out when it is first used."""
-    try:
-        return _plans[kind]
-    except KeyError:
-        hints = get_type_hints(kind, include_extras=True)
-        entries = tuple(_entry(one, hints[one.name]) for one in fields_of(kind))
-        plan = _plans[kind] = _Plan(entries, tuple(sorted(entries, key=lambda entry: entry.wire_name)))
-        return plan
+_plan: Callable[[Any], tuple[_Entry, ...]] = cache(_planned)
 
 
 def _entry(one: Field[Any], hint: Any) -> _Entry:
