@@ -12,7 +12,8 @@ import pytest
 
 from framework.admin.cluster import Admin
 from framework.admin.doctor import Diagnosis, diagnose
-from framework.broker.configs import put_group, put_topic
+from framework.broker.handlers.groups import put_group
+from framework.broker.handlers.topics import put_topic
 from framework.broker.intercept import Interceptor
 from framework.broker.node import Node
 from framework.broker.rules import GROUP, SUB, TOPIC, Rule, User
@@ -218,9 +219,9 @@ def test_a_retry_topic_that_may_not_be_written(lab: Lab) -> None:
 
 
 def test_a_topic_that_its_broker_has_and_no_name_server_names(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    from framework.broker.handlers import rc_105_route_info
+    from framework.broker.handlers import name_server
 
-    monkeypatch.setattr(rc_105_route_info, "route_of", lambda nodes, topic: None)
+    monkeypatch.setattr(name_server, "route_of", lambda nodes, topic: None)
 
     line = only(lab.look(topics=["orders"]), "severe", "no name server names it")
 

@@ -10,7 +10,7 @@ from framework.wire import dialect
 from framework.wire.bodies.config import GroupConfigTable, KeyValues, TopicConfig, TopicConfigList
 from framework.wire.bodies.connections import GroupSubscription
 from framework.wire.bodies.group import RequestMode
-from framework.wire.bodies.progress import AllConsumerOffsets, BrokerConsumeStats, ConsumeStats, CorrectionOffsets
+from framework.wire.bodies.progress import AllConsumerOffsets, BrokerConsumeStats, ConsumeStats
 from framework.wire.bodies.route import GroupList, TopicList
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
@@ -74,7 +74,7 @@ def test_what_a_group_wants_is_told_while_it_is_online() -> None:
     assert GroupSubscription.decode(nobody.body).subscription is None
 
 
-def test_offsets_are_told_cloned_and_compared() -> None:
+def test_offsets_are_told_and_cloned() -> None:
     lab = scene()
     offsets = AllConsumerOffsets.decode(ask(lab, RequestCode.GET_ALL_CONSUMER_OFFSET).body).offsets
     assert offsets == {f"t@{GROUP}": {0: 2}}
@@ -82,21 +82,21 @@ def test_offsets_are_told_cloned_and_compared() -> None:
     assert ask(lab, RequestCode.CLONE_GROUP_OFFSET, srcGroup=GROUP, destGroup="copy", topic="t").code == 0
     assert lab.node.offsets.get("copy", "t", 0) == 2
     assert ask(lab, RequestCode.CLONE_GROUP_OFFSET, srcGroup=GROUP, destGroup="!").code == 29
-    commit(lab, 5, group="ahead")
-    for compared, expected in ((GROUP, 2), ("ahead", (1 << 63) - 1)):
-        fields = {"topic": "t", "compareGroup": compared, "filterGroups": "copy"}
-        answer = ask(lab, RequestCode.QUERY_CORRECTION_OFFSET, **fields)
-        assert CorrectionOffsets.decode(answer.body).offsets == {0: expected}
 
 
 def test_messages_that_wait_are_told_by_level() -> None:
     lab = BrokerLab()
     for level in ("1", "1", "3"):
         lab.send(properties=texts(DELAY=level))
-    assert dialect.loads(ask(lab, RequestCode.GET_ALL_DELAY_OFFSET).body) == {"offsetTable": {1: 0, 3: 0}}
+    assert {"scheduleMessageOffset_1": "0,2", "scheduleMessageOffset_3": "0,1"} == waiting(lab)
 
     lab.timers.advance(3000)
-    assert dialect.loads(ask(lab, RequestCode.GET_ALL_DELAY_OFFSET).body) == {"offsetTable": {1: 2, 3: 0}}
+    assert {"scheduleMessageOffset_1": "2,2", "scheduleMessageOffset_3": "0,1"} == waiting(lab)
+
+
+def waiting(lab: BrokerLab) -> dict[str, str]:
+    figures = KeyValues.decode(ask(lab, RequestCode.GET_BROKER_RUNTIME_INFO).body).table
+    return {name: text for name, text in figures.items() if name.startswith("scheduleMessageOffset_")}
 
 
 def test_a_queue_is_looked_into() -> None:
@@ -252,13 +252,10 @@ def test_where_nothing_is_to_do_the_answer_is_0(code: RequestCode) -> None:
     assert ask(BrokerLab(), code).code == 0
 
 
-def test_the_name_server_and_its_one_replica() -> None:
+def test_the_name_server_and_its_broker_without_replicas() -> None:
     lab = BrokerLab()
     assert b"listenPort=10911\n" in ask(lab, RequestCode.GET_NAMESRV_CONFIG).body
     assert ask(lab, RequestCode.UPDATE_NAMESRV_CONFIG, b"a=b").code == ResponseCode.INVALID_PARAMETER
-    fields = {"clusterName": "DefaultCluster", "brokerName": "broker-a"}
-    members = dialect.loads(ask(lab, RequestCode.GET_BROKER_MEMBER_GROUP, **fields).body)["brokerMemberGroup"]
-    assert members["brokerAddrs"] == {0: ADDRESS}
     assert dialect.loads(ask(lab, RequestCode.GET_BROKER_HA_STATUS).body)["inSyncSlaveNums"] == 0
 
 

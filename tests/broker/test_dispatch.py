@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from inspect import signature
-from pathlib import Path
+from collections import Counter
+from importlib import import_module
+from inspect import isfunction, signature
+from pkgutil import iter_modules
+from typing import Any
 
 import pytest
 
-import framework.broker.handlers
-from framework.broker.handlers import HANDLERS, Unloaded, load_rest
+from framework.broker import handlers
+from framework.broker.handlers import HANDLERS, TABLE, Unloaded, load_rest
 from framework.broker.intercept import Interceptor, Lost
 from framework.broker.request import refuse
 from framework.wire.codes import RequestCode
@@ -25,23 +28,38 @@ def test_an_unknown_code_is_answered_3_with_its_number(code: int) -> None:
     assert (answer.code, answer.remark) == (3, f" request type {code} not supported")
 
 
-def test_every_file_in_the_folder_is_in_the_table_under_its_number() -> None:
-    folder = Path(str(framework.broker.handlers.__file__)).parent
-    numbers = sorted(int(path.name.split("_")[1]) for path in folder.glob("rc_*.py"))
-
-    assert numbers == sorted(HANDLERS)
+def test_every_line_of_the_table_names_a_function_and_every_such_function_is_in_it() -> None:
     for _ in load_rest():
         pass
-    for code, handle in HANDLERS.items():
-        assert not isinstance(handle, Unloaded)
-        (given,) = signature(handle).parameters.values()
-        assert ("Request", "Answer") == (given.annotation, signature(handle).return_annotation), code
+    found = {f"{family}.{name}" for family in families() for name in handlers_of(family)}
+
+    assert found == set(TABLE.values())
+    assert set(TABLE) == set(HANDLERS)
+    assert [] == [code for code, handle in HANDLERS.items() if isinstance(handle, Unloaded)]
+
+
+def families() -> list[str]:
+    return [module.name for module in iter_modules(handlers.__path__)]
+
+
+def handlers_of(family: str) -> dict[str, Any]:
+    """Its public functions of a request that answer it."""
+    module = import_module(f"{handlers.__name__}.{family}")
+    mine = [each for each in vars(module).values() if isfunction(each) and each.__module__ == module.__name__]
+    shape = ["Request"], "Answer"
+    return {
+        each.__name__: each
+        for each in mine
+        if each.__name__[0] != "_"
+        and ([given.annotation for given in signature(each).parameters.values()], signature(each).return_annotation)
+        == shape
+    }
 
 
 def test_a_handler_is_imported_by_its_first_request_and_then_in_the_table_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(HANDLERS, 310, Unloaded("rc_310_send_message_v2"))
+    monkeypatch.setitem(HANDLERS, 310, Unloaded(RequestCode.SEND_MESSAGE_V2))
     lab = BrokerLab()
 
     assert 0 == lab.answer(send_command()).code
@@ -49,18 +67,20 @@ def test_a_handler_is_imported_by_its_first_request_and_then_in_the_table_itself
 
 
 def test_one_that_was_put_in_the_place_of_another_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    late, other = Unloaded("rc_310_send_message_v2"), Unloaded("rc_010_send_message")
+    late, other = Unloaded(RequestCode.SEND_MESSAGE_V2), Unloaded(RequestCode.SEND_MESSAGE)
     monkeypatch.setitem(HANDLERS, 310, other)
 
     late.load()
     assert HANDLERS[310] is other
 
 
-def test_every_handler_says_where_it_differs() -> None:
-    folder = Path(str(framework.broker.handlers.__file__)).parent
-    silent = [path.name for path in folder.glob("rc_*.py") if "\nDifferences:" not in path.read_text()]
-
-    assert silent == []
+def test_what_answers_one_code_begins_with_its_name_and_number() -> None:
+    answered = Counter(TABLE.values())
+    for code, place in TABLE.items():
+        family, _, name = place.partition(".")
+        said = handlers_of(family)[name].__doc__
+        assert said, place
+        assert answered[place] > 1 or said.startswith(f"{code.name} ({int(code)}): "), place
 
 
 def test_with_credentials_only_signed_requests_are_served() -> None:

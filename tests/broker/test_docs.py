@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -14,20 +13,6 @@ from tests.broker.broker_lab import BrokerLab
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "broker.md").read_text(encoding="utf-8")
-FOLDER = ROOT / "framework" / "broker" / "handlers"
-
-
-def test_every_request_stands_in_the_table_with_its_differences() -> None:
-    rows = re.findall(r"^\| (\d+) \| (\w+) \| .+ \| (.+) \|$", PAGE, re.MULTILINE)
-    heads = {path.name: ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) for path in FOLDER.glob("rc_*")}
-    told = {
-        int(name.split("_")[1]): " ".join((head or "").partition("Differences:")[2].split())
-        for name, head in heads.items()
-    }
-
-    assert {int(code): differences for code, _, differences in rows} == told, "copy the file's text into the page"
-    assert {int(code): name for code, name, _ in rows} == {code: RequestCode(code).name for code in HANDLERS}
-
 
 TO_CLIENTS = {39, 40, 220, 221, 326}  # what a broker asks of a client, and nobody of a broker
 

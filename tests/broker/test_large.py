@@ -6,7 +6,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
-from framework.broker.handlers.rc_320_send_batch import STEP_MESSAGES
+from framework.broker.handlers.send import STEP_MESSAGES
 from framework.broker.request import Request
 from framework.broker.store.database import open_folder
 from framework.broker.store.writer import STEP_ROWS, Transaction

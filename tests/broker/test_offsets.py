@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from framework.broker.handlers import rc_014_query_consumer_offset
+from framework.broker.handlers import offsets
 from framework.broker.store.database import open_given
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
@@ -62,7 +62,7 @@ def test_a_queue_is_no_longer_young_a_gibibyte_later(monkeypatch: pytest.MonkeyP
     lab = _lab()
     lab.send()
     room = lab.store.writer.place
-    monkeypatch.setattr(rc_014_query_consumer_offset, "YOUNG_BYTES", 3 * room)
+    monkeypatch.setattr(offsets, "YOUNG_BYTES", 3 * room)
     lab.send(topic="other")
     assert lab.answer(_query()).fields == {"offset": "0"}
     for _ in range(3):

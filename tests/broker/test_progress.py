@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.broker.acquisitions import RECORD_BYTES_MAX
+from framework.broker.handlers.offsets import RECORD_BYTES_MAX
 from framework.broker.store.database import open_folder
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import ONE_WAY_BIT, RemotingCommand

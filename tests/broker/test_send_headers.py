@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from framework.broker.handlers.rc_310_send_message_v2 import plain
+from framework.broker.handlers.send import plain
 from framework.broker.sending import sent_of
 from framework.errors import ProtocolError
 from framework.wire.fields import from_fields

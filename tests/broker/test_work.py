@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.broker import filters, holds, pieces
+from framework.broker import filters, holds
 from framework.broker.dispatch import SHORT_WAITING_MAX
 from framework.broker.filters import CONDITION_BYTES, EXPRESSION_MAX, _Conditions, wanted
-from framework.broker.handlers import rc_012_query_message, rc_043_all_consumer_offsets, rc_317_broker_consume_stats
-from framework.broker.handlers.rc_320_send_batch import STEP_BYTES
+from framework.broker.handlers import messages, statistics
+from framework.broker.handlers.send import STEP_BYTES
 from framework.broker.records import KEYS_MAX
 from framework.broker.settings import BrokerSettings
 from framework.broker.store import keys, log
@@ -375,7 +375,7 @@ def test_an_index_that_names_a_message_many_times_has_it_read_once(monkeypatch: 
 
 
 def test_a_query_reads_so_many_bytes_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rc_012_query_message, "_READ_BYTES_MAX", 1_000_000)
+    monkeypatch.setattr(messages, "_READ_BYTES_MAX", 1_000_000)
     lab = BrokerLab()
     lab.send(body=b"first", properties=texts(KEYS="buckeroo"))
     for _ in range(8):
@@ -492,8 +492,8 @@ def test_what_is_said_of_all_groups_is_made_step_by_step(monkeypatch: pytest.Mon
     lab = BrokerLab()
     _groups_with_offsets(lab, 6, 5)
     whole = [ask(lab, 317, isOrder="false").body, ask(lab, 43).body]
-    monkeypatch.setattr(rc_317_broker_consume_stats, "_STEP_QUEUES", 4)
-    monkeypatch.setattr(rc_043_all_consumer_offsets, "_STEP_OFFSETS", 4)
+    monkeypatch.setattr(statistics, "_STEP_QUEUES", 4)
+    monkeypatch.setattr(statistics, "_STEP_OFFSETS", 4)
     scanned = Counted(monkeypatch, lab.node.offsets.table, "items")
     stats_steps, stats = _in_steps(lab, 317, isOrder="false")
     assert 0 == scanned.calls, "not all offsets again for each group"
@@ -510,7 +510,7 @@ def test_what_is_said_of_all_groups_is_made_step_by_step(monkeypatch: pytest.Mon
 def test_what_no_frame_holds_of_all_groups_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = BrokerLab()
     _groups_with_offsets(lab, 6, 5)
-    monkeypatch.setattr(pieces, "BODY_BYTES_MAX", 500)
+    monkeypatch.setattr(statistics, "_BODY_BYTES_MAX", 500)
     answers = [ask(lab, 317, isOrder="false"), ask(lab, 43)]
 
     assert [2, 2] == [answer.code for answer in answers]

@@ -9,7 +9,7 @@ import pytest
 
 from framework.admin.doctor import Diagnosis
 from framework.admin.findings import Finding, Unlooked
-from framework.broker.configs import put_group
+from framework.broker.handlers.groups import put_group
 from framework.broker.rules import SUB, TOPIC, Rule, User
 from framework.cli import main
 from framework.cli.commands import doctor

@@ -28,6 +28,7 @@ from framework.settings.explain import spelled
 from framework.settings.fields import OnEdit, on_edit
 from framework.settings.models import models_below, one_line
 from framework.settings.schema import AppSettings
+from tests.house.box_page import BOX, box_page
 from tests.house.options_page import OPTIONS, options_page
 
 ROOT = Path(__file__).parents[2]
@@ -339,6 +340,7 @@ def main() -> None:
     LOGS.write_text(logs_page())
     ERRORS.write_text(errors_page())
     OPTIONS.write_text(options_page())
+    BOX.write_text(box_page())
 
 
 if __name__ == "__main__":

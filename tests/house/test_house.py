@@ -26,6 +26,7 @@ from framework.settings.consumers import ConsumerSettings
 from framework.settings.schema import AppSettings, CredentialsSettings
 from framework.testing import Harness
 from framework.testing.laws import check_allocation, check_codec, check_expiry
+from tests.house.box_page import BOX, box_page
 from tests.house.options_page import OPTIONS, options_page
 from tests.house.pages import ERRORS, LOGS, PYTHON, SETTINGS, errors_page, logs_page, python_page, settings_page
 
@@ -176,10 +177,11 @@ def test_every_hook_is_documented_tested_and_used(hook: str) -> None:
         (LOGS, logs_page),
         (ERRORS, errors_page),
         (OPTIONS, options_page),
+        (BOX, box_page),
     ],
 )
 def test_the_reference_pages_say_what_the_sources_say(path: Path, page: Callable[[], str]) -> None:
-    """Every setting, and every public name with its arguments. `python -m tests.house.pages` writes them."""
+    """Every setting, every public name with its arguments, each request of the box: `tests.house.pages` writes them."""
     assert page() == path.read_text(), "run: .venv/bin/python -m tests.house.pages"
 
 

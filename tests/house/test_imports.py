@@ -175,7 +175,7 @@ HEAVY = ("pydantic", "pydantic_core", "pydantic_settings", "yaml", "pluggy", "lz
          "pygments")  # fmt: skip
 CONSUMING = ("framework.settings.schema", "framework.client", "framework.core", "framework.declare", "framework.hooks",
              "framework.reading", "framework.services", "framework.testing")  # fmt: skip
-LATE = ("framework.broker.handlers.rc_011_pull_message", "framework.broker.handlers.rc_310_send_message_v2")
+LATE = ("framework.broker.handlers.pull", "framework.broker.handlers.send")
 
 
 @pytest.mark.parametrize("name", [*HEAVY, *CONSUMING, *LATE])

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from framework.broker.acquisitions import is_refused_for
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
 from framework.broker.server import Broker
@@ -253,8 +252,8 @@ class Recorder:
         queue = MessageQueue(fields["topic"], request.node.name, int(fields["queueId"]))
         by = self.name_of(request.client.peer)
         self.loop.note("committed", by, group, *queue, offset)
-        is_refused = epoch is not None and is_refused_for(
-            request.node, OffsetKey(group, queue.topic, queue.number), epoch
+        is_refused = epoch is not None and request.node.progress.is_outdated(
+            OffsetKey(group, queue.topic, queue.number), epoch
         )
         before = request.node.offsets.get(group, queue.topic, queue.number)
         if before is None or int(offset) < before:

@@ -81,7 +81,9 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
     ),
     "an outdated epoch is refused": (
         Change(
-            "framework.broker.acquisitions", "    return node.progress.is_outdated(key, epoch)\n", "    return False\n"
+            "framework.broker.store.progress",
+            "        return kept is not None and epoch < kept.epoch\n",
+            "        return False\n",
         ),
     ),
     "a restart takes up the schedule": (
@@ -103,14 +105,14 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
     ),
     "send-back makes one copy": (
         Change(
-            "framework.broker.handlers.rc_036_send_message_back",
+            "framework.broker.handlers.send_back",
             "        if sent_back.is_repeated(transaction.connection, key, now_ms):\n",
             "        if False:\n",
         ),
     ),
     "attempts are counted": (
         Change(
-            "framework.broker.handlers.rc_036_send_message_back",
+            "framework.broker.handlers.send_back",
             "original.reconsume_times + 1\n",
             "original.reconsume_times\n",
         ),

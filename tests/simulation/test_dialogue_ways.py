@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from framework.broker.handlers import rc_037_end_transaction
+from framework.broker.handlers import transactions
 from framework.broker.transactions import Transactions
 from framework.client.dialogue import checks
 from framework.client.dialogue.halves import HalfMessage
@@ -89,7 +89,7 @@ def test_a_commit_whose_end_is_not_written_down_is_noticed(monkeypatch: pytest.M
 
 
 def test_a_commit_that_ends_the_half_message_alone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rc_037_end_transaction, "_commit", lambda node, transaction, half, whole: None)
+    monkeypatch.setattr(transactions, "_commit", lambda node, transaction, half, whole: None)
     assert is_noticed({"transactions hold"}, "transactions")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from framework.broker.handlers import rc_200053_change_invisible_time, rc_200151_batch_ack
+from framework.broker.handlers import pop
 from framework.broker.pops import Pops
 from framework.broker.records import encode
 from framework.broker.store import popped
@@ -70,22 +70,20 @@ def test_a_group_is_switched_while_it_runs() -> None:
 @pytest.mark.slow
 def test_an_acknowledgement_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The box says yes, and keeps one message in three as held."""
-    meant = rc_200151_batch_ack._messages  # the mistake is made from outside
-    monkeypatch.setattr(
-        rc_200151_batch_ack, "_messages", lambda node, ack: [each for each in meant(node, ack) if each % 3]
-    )
+    meant = pop._messages  # the mistake is made from outside
+    monkeypatch.setattr(pop, "_messages", lambda node, ack: [each for each in meant(node, ack) if each % 3])
     assert is_noticed({ACKED}, "pop")
 
 
 @pytest.mark.slow
 def test_an_acknowledgement_that_takes_a_neighbour_along_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    meant = rc_200151_batch_ack._messages  # the mistake is made from outside
+    meant = pop._messages  # the mistake is made from outside
 
     def one_more(node: Any, ack: Any) -> list[int]:
         found = meant(node, ack)
         return [*found, *(each + 1 for each in found)]
 
-    monkeypatch.setattr(rc_200151_batch_ack, "_messages", one_more)
+    monkeypatch.setattr(pop, "_messages", one_more)
     assert is_noticed({HANDLED}, "pop", fails_often)
 
 
@@ -140,7 +138,7 @@ def test_a_renewal_that_changes_nothing_is_noticed(monkeypatch: pytest.MonkeyPat
     def as_before(broker: str, group: str, message: int, popped_ms: int, due_ms: int) -> PoppedRow:
         return row(broker, group, message, popped_ms, min(due_ms, popped_ms + 1_000))
 
-    monkeypatch.setattr(rc_200053_change_invisible_time, "PoppedRow", as_before)
+    monkeypatch.setattr(pop, "PoppedRow", as_before)
     assert is_noticed({COME_BACK, ONE_HOLDER}, "pop", lambda plan: not plan.has("clock"))
 
 

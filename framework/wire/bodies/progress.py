@@ -70,12 +70,6 @@ class ConsumeTimeSpan(Body):
     spans: tuple[QueueTimeSpan, ...] = wire("consumeTimeSpanSet", default=())
 
 
-class CorrectionOffsets(Body):
-    """Queue number -> offset."""
-
-    offsets: Mapping[int, int] = wire("correctionOffsets", default_factory=dict)
-
-
 class AllConsumerOffsets(Body):
     """`topic@group` -> queue number -> offset."""
 

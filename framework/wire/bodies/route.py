@@ -56,11 +56,3 @@ class TopicList(Body):
 
 class GroupList(Body):
     groups: tuple[str, ...] = wire("groupList", default=())
-
-
-class BrokerMembers(Body):
-    """One broker name's replicas, as GET_BROKER_MEMBER_GROUP answers them."""
-
-    cluster: str | None = None
-    broker_name: str | None = None
-    broker_addrs: Mapping[int, str] = wire("brokerAddrs", default_factory=dict)

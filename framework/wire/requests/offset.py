@@ -77,9 +77,3 @@ class EarliestStoreTimeAnswer(Header):
 
 
 class AllConsumerOffsetsRequest(RequestHeader, code=RequestCode.GET_ALL_CONSUMER_OFFSET): ...
-
-
-class CorrectionOffsetRequest(RequestHeader, code=RequestCode.QUERY_CORRECTION_OFFSET):
-    compare_group: str
-    topic: str
-    filter_groups: str | None = None

@@ -69,8 +69,3 @@ class AddWritePermissionRequest(RequestHeader, code=RequestCode.ADD_WRITE_PERM_O
 
 class AddWritePermissionAnswer(Header):
     add_topic_count: Int32
-
-
-class BrokerMembersRequest(RequestHeader, code=RequestCode.GET_BROKER_MEMBER_GROUP):
-    cluster_name: str
-    broker_name: str

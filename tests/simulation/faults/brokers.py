@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 
+from framework.broker.handlers.name_server import route_of
 from framework.broker.intercept import Interceptor
 from framework.broker.locks import QueueLocks
-from framework.broker.name_server import route_of
 from framework.broker.node import Node
 from framework.broker.request import Request
 from framework.wire.codes import RequestCode, ResponseCode

@@ -37,7 +37,6 @@ CATALOGUE = {
     "WipeWritePermissionAnswer": (None, "wipeTopicCount:i!"),
     "AddWritePermissionRequest": (327, "brokerName!"),
     "AddWritePermissionAnswer": (None, "addTopicCount:i!"),
-    "BrokerMembersRequest": (901, "clusterName! brokerName!"),
     "HeartbeatRequest": (34, ""),
     "HeartbeatAnswer": (None, "IS_SUPPORT_HEART_BEAT_V2:b IS_SUB_CHANGE:b"),
     "UnregisterRequest": (35, "clientID! producerGroup consumerGroup"),
@@ -69,7 +68,6 @@ CATALOGUE = {
     "EarliestStoreTimeRequest": (32, "topic! queueId:i! bname"),
     "EarliestStoreTimeAnswer": (None, "timestamp:l!"),
     "AllConsumerOffsetsRequest": (43, ""),
-    "CorrectionOffsetRequest": (308, "compareGroup! topic! filterGroups"),
     "SendRequest": (10, f"{SEND} batch:b maxReconsumeTimes:i bname"),
     "SendRequestV2": (310, "a! b! c! d:i! e:i! f:i! g:l! h:i! i j:i k:b l:i m:b n"),
     "PushReplyRequest": (

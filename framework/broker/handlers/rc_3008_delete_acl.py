@@ -1,8 +1,0 @@
-"""AUTH_DELETE_ACL (3008): refused with 29: who may take a user's rules away is whoever may write the `--auth` file.
-
-Differences: RocketMQ keeps users and rules itself. Here the remark names the file; without one the answer is 1.
-"""
-
-from framework.broker.accounts import refuse_change as handle
-
-__all__ = ["handle"]
