@@ -13,13 +13,22 @@ from framework.broker.intercept import Interceptor, Interceptors, Lost
 from framework.broker.large import Large
 from framework.broker.loans import NOTHING, Loan
 from framework.broker.quotas import Quotas, cost_of
-from framework.broker.refused import RefusedHeartbeats
-from framework.broker.relays import relay
-from framework.broker.request import AfterCommit, Answer, Handler, Hold, InSteps, Refusal, Relay, Request, refuse
+from framework.broker.request import (
+    AfterCommit,
+    Answer,
+    Answered,
+    Handler,
+    Hold,
+    InSteps,
+    Refusal,
+    Relay,
+    Request,
+    refuse,
+)
 from framework.broker.work import check_values
-from framework.errors import FrameworkError, ProtocolError, RecordDamaged, StoreError
+from framework.errors import FrameworkError, ProtocolError, RecordDamaged, StoreError, bare
 from framework.marks import sometimes
-from framework.wire.codes import ResponseCode, request_name
+from framework.wire.codes import RequestCode, ResponseCode, request_name
 from framework.wire.command import RemotingCommand
 
 log = structlog.get_logger()
@@ -97,7 +106,7 @@ class Dispatch:
                 case Hold() as hold:
                     (request.node.pops.holds if hold.is_pop else request.node.holds).park(request, hold)
                 case Relay() as question:
-                    relay(request, question, self._conclude)
+                    _Relaying(request, question, self._conclude).start()
                 case InSteps() as word if word.is_short and len(self._large[word.is_write]) >= SHORT_WAITING_MAX:
                     self._conclude(request, partial(_at_once, word))
                 case InSteps() as word:
@@ -173,3 +182,85 @@ def _after(word: AfterCommit[Any], result: Any, error: FrameworkError | None) ->
     if word.refused is not None:
         return word.refused(error)
     return refuse(ResponseCode.SYSTEM_ERROR, str(error))
+
+
+log = structlog.get_logger()
+
+QUIET_SECONDS = 60
+
+
+class RefusedHeartbeats:
+    """A client whose heartbeat is not taken consumes nothing, and says little about it: a line in the log tells.
+
+    Not twice a minute, for a client repeats its heartbeat for ever, and so do a thousand of them. `times` in a line
+    counts those since the last line, with this one.
+    """
+
+    def __init__(self) -> None:
+        self._quiet_until, self._times = float("-inf"), 0
+
+    def look(self, request: Request, answer: RemotingCommand) -> None:
+        """At an answer that is no success."""
+        if request.command.code != RequestCode.HEART_BEAT:
+            return
+        self._times += 1
+        now = request.node.timers.time()
+        if now >= self._quiet_until:
+            peer, reason = request.client.peer, bare(answer.remark or f"code {answer.code}")
+            log.warning("heartbeat refused", peer=peer, times=self._times, reason=reason)
+            self._quiet_until, self._times = now + QUIET_SECONDS, 0
+
+
+# The connection's own time-out, which would end it: long after ours, when heartbeats have shown that it lives.
+_CHANNEL_TIMEOUT_MS = 600_000
+
+
+class _Relaying:
+    """An administrator's question, handed on to members all at once; answered when the last one has, or in time.
+
+    A member that says nothing keeps its connection, for it may be busy with the very thing that was asked of it.
+    """
+
+    def __init__(
+        self, request: Request, word: Relay, conclude: Callable[[Request, Callable[[], Answer]], None]
+    ) -> None:
+        self._request, self._conclude = request, conclude
+        self._word = word
+        self._answers: list[RemotingCommand | None] = [None] * len(word.asked)
+        self._missing = len(word.asked)
+        self._is_over = False
+
+    def start(self) -> None:
+        timer = self._request.node.timers.call_later(self._word.timeout_ms / 1000, self._end)
+        self._timer = timer
+        for i, (client, command) in enumerate(self._word.asked):
+            try:
+                answered = client.request_now(command, timeout_ms=_CHANNEL_TIMEOUT_MS)
+            except FrameworkError:
+                self._heard(i, None)
+            else:
+                answered.add_done_callback(partial(self._answered, i))
+        if not self._word.asked:
+            self._end()
+
+    def _answered(self, number: int, answered: Answered) -> None:
+        self._heard(number, _result(answered))
+
+    def _heard(self, number: int, answer: RemotingCommand | None) -> None:
+        self._answers[number] = answer
+        self._missing -= 1
+        if self._missing == 0:
+            self._end()
+
+    def _end(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._timer.cancel()
+            self._conclude(self._request, partial(self._word.answer, self._answers))
+
+
+def _result(answered: Answered) -> RemotingCommand | None:
+    """The member's answer; None where its connection ended first."""
+    if answered.cancelled() or answered.exception() is not None:
+        return None
+    return answered.result()

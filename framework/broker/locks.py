@@ -6,9 +6,12 @@ start counts as just renewed, so nobody else is given a queue before the old loc
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable
+from typing import TypeAlias
 
-from framework.broker.store.queue_locks import LockTable
+from framework.broker.store.columns import LOCKS
+from framework.broker.store.tables import SavedTable
 from framework.model.queue import MessageQueue
 
 # rocketmq.broker.rebalance.lockMaxLiveTime of every stock broker.
@@ -92,3 +95,17 @@ class QueueLocks:
             self._table.drop((group, queue))
         if not locks:
             del self._groups[group]
+
+
+LockTable: TypeAlias = SavedTable[tuple[str, MessageQueue], str]
+
+
+def load_locks(connection: sqlite3.Connection, broker: str) -> LockTable:
+    """Client ids by group and queue, as they were saved last.."""
+    table: LockTable = SavedTable(
+        LOCKS, (broker,), to_row=lambda client_id: (client_id,),
+        to_key=lambda key: (key[0], key[1].topic, key[1].broker, key[1].number),
+    )  # fmt: skip
+    for group, topic, queue_broker, number, client_id in table.rows(connection):
+        table.load((group, MessageQueue(topic, queue_broker, number)), client_id)
+    return table

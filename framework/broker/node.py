@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from framework.broker.admission import Admission
 from framework.broker.delays import Delays
 from framework.broker.holds import Holds
-from framework.broker.locks import QueueLocks
-from framework.broker.members import Members
+from framework.broker.locks import QueueLocks, load_locks
+from framework.broker.members import Admission, Members
 from framework.broker.notices import Notices
 from framework.broker.pops import Pops
 from framework.broker.rates import Throughput
@@ -21,7 +20,6 @@ from framework.broker.retention import Retention
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.offsets import Offsets
 from framework.broker.store.progress import ProgressRecords
-from framework.broker.store.queue_locks import load_locks
 from framework.broker.store.queues import Queue
 from framework.broker.store.store import Store
 from framework.broker.store.topics import load_groups, load_topics

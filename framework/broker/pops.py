@@ -10,21 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from framework.broker.arrivals import Arrival
-from framework.broker.conditions import read_matching
-from framework.broker.filters import Wanted, tag_hash
-from framework.broker.holds import Holds
+from framework.broker.filters import Wanted, read_matching, tag_hash
+from framework.broker.holds import Arrival, Holds
 from framework.broker.loans import Loan
 from framework.broker.records import decode, encode, key_hashes
 from framework.broker.request import Refusal
-from framework.broker.request_modes import RequestModes
 from framework.broker.store import popped
 from framework.broker.store.log import SCAN_MAX
 from framework.broker.store.popped import Overdue, PoppedRow
 from framework.broker.store.queues import OFFSET_BITS, Queue
 from framework.broker.store.sent_back import GroupPlace
+from framework.broker.store.tables import NamedValues
 from framework.broker.store.topics import Topic
 from framework.broker.store.writer import Row, Transaction
 from framework.broker.timers import Timer
@@ -329,3 +327,36 @@ def waiting_name(group: str, topic: str) -> str:
 
 def offset_of(record: bytes) -> int:
     return int.from_bytes(record[20:28], "big")
+
+
+PULL, POP = "PULL", "POP"
+MODES = (PULL, POP)
+
+
+class Mode(NamedTuple):
+    """How one group takes one topic."""
+
+    name: str = PULL
+    share_queues: int = 0
+    """Of how many members after it in the list a member pops the queues, too; 0: every member pops every queue."""
+
+
+class RequestModes:
+    """Whether a group pulls a topic or pops it, as administrators chose (`setConsumeMode`); kept over a restart."""
+
+    def __init__(self, values: NamedValues, broker: str) -> None:
+        self._values, self._scope = values, f"modes:{broker}"
+
+    def get(self, group: str, topic: str) -> Mode:
+        saved = self._values.get(self._scope, _name(group, topic))
+        if saved is None:
+            return Mode()
+        name, _, share = saved.partition(" ")
+        return Mode(name, int(share))
+
+    def put(self, group: str, topic: str, mode: Mode) -> None:
+        self._values.put(self._scope, _name(group, topic), f"{mode.name} {mode.share_queues}")
+
+
+def _name(group: str, topic: str) -> str:
+    return f"{group} {topic}"

@@ -15,9 +15,9 @@ import structlog
 
 from framework.broker.delays import TIMER_TOPIC, Delays
 from framework.broker.dispatch import Dispatch
+from framework.broker.handlers import table_with
 from framework.broker.intercept import Interceptor, Interceptors
 from framework.broker.node import Node
-from framework.broker.plugged import table_with
 from framework.broker.quotas import Quotas
 from framework.broker.request import Request
 from framework.broker.retention import Retention

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from framework.broker.store.tables import NamedValues
 from framework.broker.store.topics import PERM_READ, PERM_READ_WRITE, PERM_WRITE
-from framework.broker.store.values import NamedValues
 from framework.errors import shorten
 
 PERMISSION = "brokerPermission"

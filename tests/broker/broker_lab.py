@@ -8,9 +8,9 @@ from typing import Any
 
 from framework.broker.delays import TIMER_TOPIC, Delays
 from framework.broker.dispatch import Dispatch, Verify
+from framework.broker.handlers import table_with
 from framework.broker.intercept import Interceptors
 from framework.broker.node import Node
-from framework.broker.plugged import table_with
 from framework.broker.quotas import Quotas
 from framework.broker.request import Request
 from framework.broker.retention import Retention

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framework.broker.schedule_clock import STEP_MS, ScheduleClock
+from framework.broker.delays import STEP_MS, ScheduleClock
 from tests.broker.store_lab import HandClock
 from tests.simulation.left_out import left_out
 

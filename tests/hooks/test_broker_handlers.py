@@ -143,8 +143,7 @@ def test_a_slow_one_is_counted() -> None:
 
 
 def test_nobody_s_handlers_are_the_box_s_own_table() -> None:
-    from framework.broker.handlers import HANDLERS
-    from framework.broker.plugged import table_with
+    from framework.broker.handlers import HANDLERS, table_with
 
     assert table_with(PluginHost(discover=list).broker_handlers) is HANDLERS
 

@@ -130,7 +130,7 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
         ),
     ),
     "a step of the wall clock moves no delay": (
-        Change("framework.broker.schedule_clock", "        if abs(step_ms) > STEP_MS:\n", "        if False:\n"),
+        Change("framework.broker.delays", "        if abs(step_ms) > STEP_MS:\n", "        if False:\n"),
     ),
     "a commit reaches the disk": (
         Change("framework.broker.store.database", "{'NORMAL' if is_relaxed else 'FULL'}", "NORMAL"),

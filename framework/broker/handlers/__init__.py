@@ -7,11 +7,14 @@ comes, or by `load_rest`: all of them together are a third of the box's start.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from framework.broker.request import Answer, Handler, Request
+from framework.broker.request import Answer, Handler, Request, refuse
+from framework.model.box import BoxAnswer, BoxHandler, BoxRequest
 from framework.wire.codes import RequestCode as Code
+from framework.wire.codes import ResponseCode
+from framework.wire.command import RemotingCommand
 
 # What the box lacks is answered only where a tool that people use needs an answer: its line says which.
 TABLE: dict[Code, str] = {
@@ -152,3 +155,32 @@ def load_rest() -> Iterator[None]:
 
 
 HANDLERS: dict[int, Handler] = {code: Unloaded(code) for code in TABLE}
+
+
+def table_with(given: Mapping[int, BoxHandler] | None) -> Mapping[int, Handler]:
+    """The broker's own handlers, with plugins' before them: of codes that it does not know, or in its place.
+
+    A plugin's is called on the broker's loop and answers at once. If it fails or returns nothing, the broker answers.
+    """
+    if not given:
+        return HANDLERS
+    return {**HANDLERS, **{code: _before(HANDLERS.get(code), each) for code, each in given.items()}}
+
+
+def _before(own: Handler | None, plugged: BoxHandler) -> Handler:
+    def handle(request: Request) -> Answer:
+        if own is not None and request.was_held:
+            return own(request)  # it was asked when the request came in, and had no answer
+        command = request.command
+        answer = plugged(
+            BoxRequest(command.code, dict(command.fields), command.body, request.client.peer, request.node.name)
+        )
+        if isinstance(answer, BoxAnswer):
+            return RemotingCommand(answer.code, dict(answer.fields), answer.body, remark=answer.remark)
+        if own is not None:
+            return own(request)
+        if answer is not None:
+            return refuse(ResponseCode.SYSTEM_ERROR, str(answer))
+        return refuse(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported")
+
+    return handle

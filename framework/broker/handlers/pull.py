@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from framework.broker.conditions import read_matching
-from framework.broker.filters import TAG, Wanted, check_kind, read_first, wanted
+from framework.broker.filters import TAG, Wanted, check_kind, read_first, read_matching, wanted
 from framework.broker.members import BROADCASTING
 from framework.broker.request import Answer, Hold, Refusal, Request
 from framework.broker.store.queues import COMMIT_MAX, Queue

@@ -1,15 +1,15 @@
-"""Deleting queues: gone at once for everybody, their messages removed in small steps that hold no writer for long.
-
-Statements and the order of steps; when a step is taken is known elsewhere.
-"""
+"""Deleting queues: gone at once for everybody, their messages removed in small steps that hold no writer for long."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
 
+import structlog
+
 from framework.broker.store.queues import OFFSET_BITS, OFFSET_MAX, Queue
-from framework.broker.store.writer import Transaction
+from framework.broker.store.writer import Transaction, Writer
+from framework.errors import FrameworkError
 
 # One step's messages: some milliseconds. Large ones cost by their pages; one is taken whatever its size.
 STEP_ROWS = 500
@@ -59,3 +59,33 @@ def _last_of_step(connection: sqlite3.Connection, base: int) -> int | None:
         last = message
     rows.close()
     return last
+
+
+log = structlog.get_logger()
+
+
+class Sweep:
+    """Has a step ride with the next group of writes, and asks for another one: so neither writers nor readers wait."""
+
+    def __init__(self, writer: Writer, reading: sqlite3.Connection) -> None:
+        self._writer = writer
+        self._reading = reading
+        self._is_running = False
+
+    def resume(self) -> None:
+        """Go on with what an earlier process left."""
+        if is_any_left(self._reading):
+            self.start()
+
+    def start(self) -> None:
+        """A queue was dropped."""
+        if not self._is_running:
+            self._is_running = True
+            self._writer.submit(lambda transaction: clean(transaction.connection), self._stepped)
+
+    def _stepped(self, is_more: bool, error: FrameworkError | None) -> None:
+        self._is_running = False
+        if error is not None:
+            log.warning("deleted messages not removed", reason=str(error))
+        elif is_more:
+            self.start()

@@ -16,8 +16,7 @@ import structlog
 
 from framework.broker.store.columns import PROGRESS
 from framework.broker.store.offsets import OffsetKey
-from framework.broker.store.tables import SavedTable
-from framework.broker.store.values import NamedValues
+from framework.broker.store.tables import NamedValues, SavedTable
 
 log = structlog.get_logger()
 

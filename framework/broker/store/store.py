@@ -10,11 +10,11 @@ import structlog
 
 from framework.broker.store import ends
 from framework.broker.store.database import Database
+from framework.broker.store.dropped import Sweep
 from framework.broker.store.log import Log
 from framework.broker.store.queues import Queues
-from framework.broker.store.sweep import Sweep
+from framework.broker.store.tables import NamedValues
 from framework.broker.store.trouble import RESTORE, explained
-from framework.broker.store.values import NamedValues
 from framework.broker.store.writer import Writer
 from framework.errors import StoreError
 from framework.ports import Clock, DiskUsage, Workers

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-from framework.broker.store.columns import Table
+from framework.broker.store.columns import NAMED_VALUES, Table
 from framework.broker.store.seals import sealed
 
 K = TypeVar("K")
@@ -106,3 +106,33 @@ class SavedTable(Generic[K, V]):
     def _row(self, key: K, value: V) -> Row:
         row = (*self._scope, *self._to_key(key), *self._to_row(value))
         return sealed(row) if self._table.is_sealed else row
+
+
+class NamedValues:
+    """Settings by name: a name server's key-value namespaces, and what was changed of a running broker.
+
+    A scope keeps the values of one owner apart from all others'. What a name means is not known here.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.table: SavedTable[tuple[str, str], str] = SavedTable(
+            NAMED_VALUES, to_key=lambda key: key, to_row=lambda value: (value,)
+        )
+        for scope, name, value in self.table.rows(connection):
+            self.table.load((scope, name), value)
+
+    def get(self, scope: str, name: str) -> str | None:
+        return self.table.get((scope, name))
+
+    def put(self, scope: str, name: str, value: str) -> None:
+        self.table.put((scope, name), value)
+
+    def drop(self, scope: str, name: str) -> None:
+        self.table.drop((scope, name))
+
+    def of_scope(self, scope: str) -> dict[str, str]:
+        """All values of a scope, by name."""
+        return {name: value for (where, name), value in self.table.items() if where == scope}
+
+    def __len__(self) -> int:
+        return len(self.table)

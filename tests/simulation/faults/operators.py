@@ -12,8 +12,8 @@ from functools import partial
 
 from framework.broker.intercept import Interceptor
 from framework.broker.node import Node as LogicalBroker
+from framework.broker.pops import POP, PULL
 from framework.broker.request import Request
-from framework.broker.request_modes import POP, PULL
 from framework.broker.store.topics import PERM_READ
 from framework.broker.switches import PERMISSION
 from framework.model.reserved import retry_topic

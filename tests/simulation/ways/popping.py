@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from framework.broker.node import Node
-from framework.broker.request_modes import POP, PULL, Mode
+from framework.broker.pops import POP, PULL, Mode
 from framework.testing.sim.streams import Stream
 from tests.simulation.workload import GroupLoad, Workload
 
