@@ -6,18 +6,22 @@ whatever is done to the wall clock meanwhile; overdue ones after a restart in th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
 
 import structlog
 
+from framework.broker.answers import Refusal
+from framework.broker.settings import BrokerSettings
 from framework.broker.store import delayed, halves, popped
 from framework.broker.store.store import Store
 from framework.broker.store.writer import Stored, Transaction
 from framework.broker.timers import Timer, Timers
-from framework.errors import FrameworkError
+from framework.errors import FrameworkError, shorten
 from framework.marks import sometimes
-from framework.model.delay_levels import DELAYS_MS
+from framework.model.message import DELAY_LEVEL
 from framework.ports import Clock
+from framework.wire.codes import ResponseCode
 
 log = structlog.get_logger()
 
@@ -31,6 +35,28 @@ _LOOK_S = 1.0
 _STAND_BACK_S = 1.0
 _SCOPE, _SKEW = "schedule", "skew_ms"
 
+SECONDS, MILLISECONDS, INSTANT = "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"
+OUT = "TIMER_OUT_MS"
+"""In every message that was delayed by its own time: when it was due. A copy of such a message is not delayed again."""
+_DIGITS_MAX = 18
+_WISHES = frozenset({DELAY_LEVEL, SECONDS, MILLISECONDS, INSTANT})
+
+
+class Level(NamedTuple):
+    """A level of the ladder, from 1."""
+
+    number: int
+
+
+class Instant(NamedTuple):
+    """A time of its own, by the schedule's clock and by the wall clock."""
+
+    due_ms: int
+    wall_ms: int
+
+
+DelayWish: TypeAlias = Level | Instant
+
 
 class Delays:
     """One schedule a store, for all its logical brokers."""
@@ -41,12 +67,13 @@ class Delays:
         timers: Timers,
         clock: Clock,
         *,
-        levels_ms: tuple[int, ...] = DELAYS_MS,
+        settings: BrokerSettings,
         deliver: Callable[[Transaction, str, bytes], None],
         trouble: Callable[[str], None],
     ) -> None:
-        self.levels_ms = levels_ms
+        self._levels_ms, self._longest_ms = settings.delays_ms, settings.timer_ms_max
         self._store = store
+        self._wall_clock = clock
         self._timers = timers
         self._clock = ScheduleClock(clock, skew_ms=self._saved_skew_ms(), stepped=self._stepped)
         self._deliver = deliver
@@ -72,6 +99,34 @@ class Delays:
         self._clock.now_ms()  # a step just before counts too
         return wall_ms - self._clock.skew_ms
 
+    def wish_of(self, properties: Mapping[str, str]) -> DelayWish | None:
+        """How long a producer's message is to wait, None for not at all; a Refusal (13) for what is no time or too far.
+
+        RocketMQ's names, in its order: DELAY, a level of the ladder; then seconds or milliseconds from now, or an
+        instant by the wall clock, which is no delay if it is over.
+        """
+        if _WISHES.isdisjoint(properties):
+            return None
+        level = _level(properties.get(DELAY_LEVEL, ""))
+        if level > 0:
+            return Level(level)
+        name = next((name for name in (SECONDS, MILLISECONDS, INSTANT) if name in properties), None)
+        if name is None or OUT in properties:
+            return None
+        time_ms = _number(name, properties[name]) * (1000 if name == SECONDS else 1)
+        wall_ms = self._wall_clock.now_ms()
+        wait_ms = time_ms - wall_ms if name == INSTANT else time_ms
+        if wait_ms <= 0:
+            return None
+        if wait_ms > self._longest_ms:
+            raise Refusal(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"timer message illegal, the delay time should not be bigger than the max delay {self._longest_ms}ms;"
+                f" {name} asks for {wait_ms}ms",
+            )
+        out_ms = wall_ms + wait_ms
+        return Instant(self.at_wall_ms(out_ms), out_ms)
+
     def stop(self) -> None:
         self._is_stopped = True
         if self._timer is not None:
@@ -80,11 +135,11 @@ class Delays:
 
     def level(self, wish: int) -> int:
         """The level, from 1; above the ladder its last one."""
-        return min(max(wish, 1), len(self.levels_ms))
+        return min(max(wish, 1), len(self._levels_ms))
 
     def plan(self, transaction: Transaction, stored: Stored, level: int) -> int:
         """Schedule a message just appended to the schedule topic; when it is due."""
-        return self.plan_at(transaction, stored, self.now_ms() + self.levels_ms[level - 1])
+        return self.plan_at(transaction, stored, self.now_ms() + self._levels_ms[level - 1])
 
     def plan_at(self, transaction: Transaction, stored: Stored, due_ms: int) -> int:
         """The same for a time of its own, by the schedule's clock."""
@@ -149,6 +204,18 @@ class Delays:
         log.warning("wall clock stepped", skew_ms=skew_ms)
         self._store.values.put(_SCOPE, _SKEW, str(skew_ms))
         self._store.writer.save_tables()
+
+
+def _level(text: str) -> int:
+    """0 for what is no number, as RocketMQ reads it."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else 0
+
+
+def _number(name: str, text: str) -> int:
+    digits = text[1:] if text[:1] in {"+", "-"} else text
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX):
+        raise Refusal(ResponseCode.MESSAGE_ILLEGAL, f"timer message illegal, {name}={shorten(text)} is no whole number")
+    return int(text)
 
 
 # Less is a clock that is being slewed, or this process held up between two readings; it is followed.

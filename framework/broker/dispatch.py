@@ -8,23 +8,14 @@ from typing import Any
 
 import structlog
 
+from framework.broker.answers import AfterCommit, Answer, Answered, Hold, InSteps, Refusal, Relay, refuse
 from framework.broker.handlers import HANDLERS
 from framework.broker.intercept import Interceptor, Interceptors, Lost
 from framework.broker.large import Large
 from framework.broker.loans import NOTHING, Loan
+from framework.broker.node import Node
 from framework.broker.quotas import Quotas, cost_of
-from framework.broker.request import (
-    AfterCommit,
-    Answer,
-    Answered,
-    Handler,
-    Hold,
-    InSteps,
-    Refusal,
-    Relay,
-    Request,
-    refuse,
-)
+from framework.broker.request import Handler, Request
 from framework.broker.work import check_values
 from framework.errors import FrameworkError, ProtocolError, RecordDamaged, StoreError, bare
 from framework.marks import sometimes
@@ -57,6 +48,7 @@ class Dispatch:
         self._verify = verify
         self._trouble = trouble
         self._refused = RefusedHeartbeats()
+        self._is_stopping = False
         self._large = {is_write: Large(self._conclude) for is_write in (False, True)}
 
     def serve(self, request: Request) -> None:
@@ -75,21 +67,37 @@ class Dispatch:
             request.client.prove()
         interceptor = self._interceptors.take(request) if self._interceptors else None
         if interceptor is None:
-            self.resume(request)
+            self._resume(request)
         elif interceptor.delay_ms > 0:
             request.node.timers.call_later(interceptor.delay_ms / 1000, self._intercepted, request, interceptor)
         else:
             self._intercepted(request, interceptor)
 
-    def wake(self, request: Request) -> None:
+    def stop(self, node: Node) -> None:
+        """Answer at once what is held."""
+        self._is_stopping = node.pops.is_stopped = True
+        node.holds.end_all()
+        node.pops.holds.end_all()
+
+    def _park(self, request: Request, hold: Hold) -> None:
+        # A pull has no body; one that came with one need not be held with it.
+        request.command.body = b""
+        holds = request.node.pops.holds if hold.is_pop else request.node.holds
+        holds.park(hold, request.client, request.command.fields, partial(self._wake, request))
+
+    def _wake(self, request: Request) -> None:
         """Look again at a request that was held, in a turn of its connection: a message may wake thousands."""
-        request.client.attend(self._woken(request))
+        request.was_held = True
+        if self._is_stopping:
+            self._resume(request)
+        else:
+            request.client.attend(self._woken(request))
 
     def _woken(self, request: Request) -> Generator[None, None, None]:
-        self.resume(request)
+        self._resume(request)
         yield from ()
 
-    def resume(self, request: Request) -> None:
+    def _resume(self, request: Request) -> None:
         """Act on a request that has come in, or look again at one that was held."""
         busy = self._quotas.refusal(request)
         if busy is not None:
@@ -104,7 +112,7 @@ class Dispatch:
                 case RemotingCommand() as answer:
                     self._answer(request, answer)
                 case Hold() as hold:
-                    (request.node.pops.holds if hold.is_pop else request.node.holds).park(request, hold)
+                    self._park(request, hold)
                 case Relay() as question:
                     _Relaying(request, question, self._conclude).start()
                 case InSteps() as word if word.is_short and len(self._large[word.is_write]) >= SHORT_WAITING_MAX:
@@ -160,7 +168,7 @@ class Dispatch:
         request.is_answer_lost = interceptor.lose is Lost.ANSWER
         replacement = interceptor.replacement(request)
         if replacement is None:
-            self.resume(request)
+            self._resume(request)
         else:
             request.answer(replacement)
 

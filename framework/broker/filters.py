@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from framework.broker.request import Answer, InSteps, Refusal, Request
+from framework.broker.answers import Answer, InSteps, Refusal
 from framework.broker.store.log import SCAN_MAX, Log, Slice
 from framework.broker.store.queues import Queue
+from framework.broker.switches import Switches
 from framework.broker.work import Work, asking, reading
 from framework.errors import RecordDamaged, Sql92Error, bare
 from framework.model import sql92
@@ -20,9 +21,6 @@ from framework.model.sql92 import Expression
 from framework.model.subscription import EVERYTHING, Subscription, java_hash
 from framework.wire.codes import ResponseCode
 from framework.wire.stored import Records, properties_size
-
-if TYPE_CHECKING:
-    from framework.broker.node import Node
 
 TAG = "TAG"
 SQL92 = "SQL92"
@@ -104,25 +102,23 @@ def wanted(
     return Wanted(topic, text, kind=kind or TAG, version=version, is_strict=is_strict)
 
 
-def read_first(request: Request, wish: Wanted, handle: Callable[[Request], Answer]) -> Answer | None:
-    """Where a condition is still to be read: to do that when no other one is read, and the request after it.
+def read_first(wish: Wanted, answer: Callable[[], Answer]) -> InSteps:
+    """Where a condition is still to be read: to do that when no other one is read, and to answer after it.
 
     The longest takes fifteen milliseconds, and a hundred connections may bring one each.
     """
-    if wish.is_read:
-        return None
 
     def steps() -> Generator[None, None, Answer]:
         yield
         _CONDITIONS.read(wish.expression, wish.is_strict)
-        return handle(request)
+        return answer()
 
     return InSteps(steps(), is_short=True)
 
 
-def check_kind(node: Node, kind: str) -> None:
+def check_kind(switches: Switches, kind: str) -> None:
     """Refuse (1) kinds of expression that are none, or that are switched off."""
-    if kind not in KINDS or (kind == SQL92 and not node.switches.filters_sql):
+    if kind not in KINDS or (kind == SQL92 and not switches.filters_sql):
         raise Refusal(
             ResponseCode.SYSTEM_ERROR,
             "The broker does not support consumer to filter message by " + bare(kind),

@@ -7,11 +7,11 @@ A hold ends once: by a message that its filter lets through, by its deadline to 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from sys import getsizeof
 
+from framework.broker.answers import Client, Hold
 from framework.broker.filters import CONDITION_BYTES, TAG_BYTES
-from framework.broker.request import Client, Hold, Request
 from framework.broker.store.queues import Queue
 from framework.broker.store.writer import Row
 from framework.broker.timers import Timer, Timers
@@ -27,14 +27,13 @@ HOLD_BYTES = 1500
 
 
 class _Held:
-    __slots__ = ("request", "size", "wish")
+    __slots__ = ("client", "group", "size", "wake", "wish")
 
-    def __init__(self, request: Request, wish: Hold) -> None:
-        self.request: Request | None = request
-        self.wish = wish
-        # A pull has no body; one that came with one need not be held with it.
-        request.command.body = b""
-        fields = request.command.fields
+    def __init__(self, wish: Hold, client: Client, fields: Mapping[str, str], wake: Callable[[], None]) -> None:
+        self.wish, self.client = wish, client
+        self.wake: Callable[[], None] | None = wake
+        """None once it has ended."""
+        self.group = fields.get("consumerGroup")
         self.size = HOLD_BYTES + sum(map(getsizeof, fields.values()))
         if wish.condition is not None:
             self.size += len(fields.get("subscription", "")) * CONDITION_BYTES
@@ -47,13 +46,10 @@ class _Held:
 
 
 class Holds:
-    """All waiting pulls of one logical broker. `wake` is called with each request that has waited enough."""
+    """All waiting pulls of one logical broker."""
 
-    def __init__(
-        self, timers: Timers, wake: Callable[[Request], None], a_client_max: int = 2048, bytes_max: int = 1 << 26
-    ) -> None:
+    def __init__(self, timers: Timers, a_client_max: int = 2048, bytes_max: int = 1 << 26) -> None:
         self._timers = timers
-        self._wake = wake
         self._a_client_max = a_client_max
         self._bytes_max, self._bytes = bytes_max, 0
         self._by_client: dict[Client, dict[_Held, None]] = {}
@@ -74,18 +70,18 @@ class Holds:
         is_room = self._count < HOLDS_MAX and self._bytes < self._bytes_max
         return is_room and len(self._by_client.get(client, ())) < self._a_client_max
 
-    def park(self, request: Request, hold: Hold) -> None:
-        """Let the request wait."""
-        held = _Held(request, hold)
+    def park(self, hold: Hold, client: Client, fields: Mapping[str, str], wake: Callable[[], None]) -> None:
+        """Let a client's request with these fields wait; `wake` is called when it has waited enough."""
+        held = _Held(hold, client, fields, wake)
         self._by_queue.setdefault(held.where, {})[held] = None
         self._count += 1
         self._bytes += held.size
-        self._by_client.setdefault(request.client, {})[held] = None
+        self._by_client.setdefault(client, {})[held] = None
         self._sequence += 1
         heapq.heappush(self._deadlines, (self._timers.time() + hold.timeout_ms / 1000, self._sequence, held))
         if len(self._deadlines) > 2 * self._count + _HEAP_SLACK:
             # Woken holds stay in the heap until their time; a busy queue would leave thousands.
-            self._deadlines = [entry for entry in self._deadlines if entry[2].request is not None]
+            self._deadlines = [entry for entry in self._deadlines if entry[2].wake is not None]
             heapq.heapify(self._deadlines)
         self._set_timer()
 
@@ -125,7 +121,7 @@ class Holds:
         for (name, _), holds in list(self._by_queue.items()):
             if name == topic:
                 for held in list(holds):
-                    if held.request is not None and held.request.command.fields.get("consumerGroup") == group:
+                    if held.group == group:
                         self._end(held)
 
     def forget(self, client: Client) -> None:
@@ -133,11 +129,11 @@ class Holds:
         for held in list(self._by_client.get(client, ())):
             self._take(held)
 
-    def end_all(self, wake: Callable[[Request], None]) -> None:
+    def end_all(self) -> None:
         """Wake everybody at once: the broker stops."""
         for holds in list(self._by_queue.values()):
             for held in list(holds):
-                self._end(held, wake)
+                self._end(held)
         self.clear()
 
     def clear(self) -> None:
@@ -150,26 +146,25 @@ class Holds:
             self._timer.cancel()
             self._timer = None
 
-    def _end(self, held: _Held, wake: Callable[[Request], None] | None = None) -> None:
-        request = self._take(held)
-        if request is not None:
-            request.was_held = True
-            (wake or self._wake)(request)
+    def _end(self, held: _Held) -> None:
+        wake = self._take(held)
+        if wake is not None:
+            wake()
 
-    def _take(self, held: _Held) -> Request | None:
-        request, held.request = held.request, None
-        if request is not None:
+    def _take(self, held: _Held) -> Callable[[], None] | None:
+        wake, held.wake = held.wake, None
+        if wake is not None:
             self._count -= 1
             self._bytes -= held.size
-            of_client = self._by_client[request.client]
+            of_client = self._by_client[held.client]
             del of_client[held]
             if not of_client:
-                del self._by_client[request.client]
+                del self._by_client[held.client]
             holds = self._by_queue[held.where]
             del holds[held]
             if not holds:
                 del self._by_queue[held.where]
-        return request
+        return wake
 
     def _set_timer(self) -> None:
         due = self._deadlines[0][0]
@@ -186,7 +181,7 @@ class Holds:
         while self._deadlines and self._deadlines[0][0] <= now:
             _, _, held = heapq.heappop(self._deadlines)
             self._end(held)
-        while self._deadlines and self._deadlines[0][2].request is None:
+        while self._deadlines and self._deadlines[0][2].wake is None:
             heapq.heappop(self._deadlines)
         if self._deadlines and self._timer is None:
             self._set_timer()

@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Callable, Generator
 from functools import partial
 
+from framework.broker.answers import Answer, InSteps
 from framework.broker.loans import Loan
-from framework.broker.request import Answer, InSteps, Request
+from framework.broker.request import Request
 from framework.errors import FrameworkError
 
 Conclude = Callable[[Request, Callable[[], Answer], Loan], None]

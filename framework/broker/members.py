@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from framework.broker.answers import Client, Refusal
 from framework.broker.filters import Wanted, weight_of
-from framework.broker.request import Client, Refusal
 from framework.broker.timers import Timer, Timers
 from framework.errors import shorten
 from framework.wire import dialect

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from framework.broker.answers import Client
 from framework.broker.delays import Delays
 from framework.broker.holds import Holds
 from framework.broker.locks import QueueLocks, load_locks
@@ -15,7 +16,6 @@ from framework.broker.members import Admission, Members
 from framework.broker.notices import Notices
 from framework.broker.pops import Pops
 from framework.broker.rates import Throughput
-from framework.broker.request import Client, Request
 from framework.broker.retention import Retention
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.offsets import Offsets
@@ -53,7 +53,6 @@ class Node:
         retention: Retention,
         settings: BrokerSettings,
         neighbours: Callable[[], list[Node]],
-        wake: Callable[[Request], None],
         trouble: Callable[[str], None],
         users: Users | None = None,
     ) -> None:
@@ -74,7 +73,7 @@ class Node:
         self.rules = TopicRules(
             load_topics(connection, name), load_groups(connection, name), settings, self.switches, name
         )
-        self.offsets = Offsets(connection, name)
+        self.offsets = Offsets(connection, name, settings.offsets_max)
         self.progress = ProgressRecords(connection, name, store.values)
         locks = load_locks(connection, name) if settings.keeps_locks else None
         self.locks = QueueLocks(locks, now_ms=world.clock.monotonic_ms())
@@ -100,9 +99,13 @@ class Node:
         )
         self._notices = Notices(timers, self.members.find, self._is_notified)
         self.members.arrived, self.members.departed = self._notices.arrived, self._notices.departed
-        self.holds = Holds(timers, wake, settings.waiting_pulls_max, settings.waiting_bytes_max)
+        self.holds = Holds(timers, settings.waiting_pulls_max, settings.waiting_bytes_max)
         # Pops wait apart from pulls, under the same limits.
-        self.pops = Pops(self, Holds(timers, wake, settings.waiting_pulls_max, settings.waiting_bytes_max), trouble)
+        self.pops = Pops(
+            name, Holds(timers, settings.waiting_pulls_max, settings.waiting_bytes_max), store=store, rules=self.rules,
+            offsets=self.offsets, delays=delays, timers=timers, chance=world.chance, trouble=trouble,
+            bytes_max=settings.pull_bytes_max,
+        )  # fmt: skip
         self.transactions = Transactions(name, store, delays, self.members, self.switches, timers, settings, trouble)
         identity = world.identity
         self.unique_keys = UniqueKeys(identity.host, identity.process, int.from_bytes(world.chance.token(4)))
@@ -118,11 +121,6 @@ class Node:
     def goes_on(self, group: str, topic: str, number: int, offset: int) -> None:
         """A group was told where to go on in a queue."""
         _keep(self.pulled, (group, topic, number), offset)
-
-    def may_commit(self, group: str, topic: str, number: int) -> bool:
-        """Whether a group's offset in the queue has room: it has one already, or another may be kept."""
-        offsets = self.offsets
-        return len(offsets.table) < self.settings.offsets_max or offsets.get(group, topic, number) is not None
 
     def gave(self, group: str, topic: str, count: int, size: int) -> None:
         """A group was given messages by one pull."""

@@ -10,31 +10,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from framework.broker.answers import Refusal
+from framework.broker.delays import Delays
 from framework.broker.filters import Wanted, read_matching, tag_hash
 from framework.broker.holds import Arrival, Holds
 from framework.broker.loans import Loan
 from framework.broker.records import decode, encode, key_hashes
-from framework.broker.request import Refusal
 from framework.broker.store import popped
 from framework.broker.store.log import SCAN_MAX
+from framework.broker.store.offsets import Offsets
 from framework.broker.store.popped import Overdue, PoppedRow
 from framework.broker.store.queues import OFFSET_BITS, Queue
 from framework.broker.store.sent_back import GroupPlace
+from framework.broker.store.store import Store
 from framework.broker.store.tables import NamedValues
 from framework.broker.store.topics import Topic
 from framework.broker.store.writer import Row, Transaction
-from framework.broker.timers import Timer
+from framework.broker.timers import Timer, Timers
+from framework.broker.topic_rules import TopicRules
 from framework.broker.work import Work
 from framework.errors import FrameworkError
 from framework.model.message import TAGS
 from framework.model.reserved import RETRY_PREFIX, pop_retry_topic
+from framework.ports import Chance
 from framework.wire.codes import ResponseCode
 from framework.wire.requests.receipts import FIRST_POP, NORMAL, ORIGIN_GROUP, RETRY
-
-if TYPE_CHECKING:
-    from framework.broker.node import Node
 
 ANY_QUEUE = -1
 # One transaction's worth: larger ones would hold the loop while thousands fall due together.
@@ -66,11 +68,16 @@ class Scoop:
 class Pops:
     """Those of one logical broker."""
 
-    def __init__(self, node: Node, holds: Holds, trouble: Callable[[str], None]) -> None:
-        self._node, self._trouble = node, trouble
+    def __init__(
+        self, broker: str, holds: Holds, *, store: Store, rules: TopicRules, offsets: Offsets, delays: Delays,
+        timers: Timers, chance: Chance, trouble: Callable[[str], None], bytes_max: int,
+    ) -> None:  # fmt: skip
+        self._broker, self._store, self._rules, self._offsets = broker, store, rules, offsets
+        self._delays, self._timers, self._chance, self._trouble = delays, timers, chance, trouble
+        self._bytes_max = bytes_max
         self.holds = holds
         """Pops that wait, each in its group's name for the topic."""
-        self.modes = RequestModes(node.store.values, node.name)
+        self.modes = RequestModes(store.values, broker)
         self._reserved: dict[GroupPlace, tuple[int, int]] = {}
         """Where the next pop goes on while others are on their way to the disk, and how many are."""
         self._groups: dict[str, dict[str, None]] = {}
@@ -84,7 +91,7 @@ class Pops:
 
     def start(self) -> None:
         """Take up what the store has as popped."""
-        self._next_ms = popped.next_due_ms(self._node.store.database.writing, self._node.name)
+        self._next_ms = popped.next_due_ms(self._store.database.writing, self._broker)
         self._set_timer()
 
     def stop(self) -> None:
@@ -108,16 +115,16 @@ class Pops:
         """
         numbers: Sequence[int] = (number,)
         if number == ANY_QUEUE:
-            begin = self._node.world.chance.below(max(topic.read_queues, 1))
+            begin = self._chance.below(max(topic.read_queues, 1))
             numbers = [(begin + i) % topic.read_queues for i in range(topic.read_queues)]
-        retry = self._node.rules.topics.get(pop_retry_topic(group, topic.name))
+        retry = self._rules.topics.get(pop_retry_topic(group, topic.name))
         sources = [(GroupPlace(group, topic.name, each), wanted, from_end) for each in numbers]
         retries = [] if retry is None else [
             (GroupPlace(group, retry.name, each), Wanted(retry.name), False) for each in range(retry.read_queues)
         ]  # fmt: skip
-        is_retry_first = self._node.world.chance.below(5) == 0
+        is_retry_first = self._chance.below(5) == 0
         found: list[Scoop] = []
-        size, work = self._node.settings.pull_bytes_max, Work()
+        size, work = self._bytes_max, Work()
         # Behind a damaged message, what was reserved before it is for the next pop.
         with Loan(partial(self._let_go, found)) as reserved:
             for place, wish, from_last in [*retries, *sources] if is_retry_first else [*sources, *retries]:
@@ -133,14 +140,14 @@ class Pops:
     def has_any(self, group: str, topic: Topic, number: int) -> bool:
         """Whether messages lie behind the group's place, without a look at its filter."""
         numbers = range(topic.read_queues) if number == ANY_QUEUE else (number,)
-        retry = self._node.rules.topics.get(pop_retry_topic(group, topic.name))
+        retry = self._rules.topics.get(pop_retry_topic(group, topic.name))
         places = [GroupPlace(group, topic.name, each) for each in numbers]
         places += [GroupPlace(group, retry.name, each) for each in range(retry.read_queues)] if retry else []
         return any(self._rest(place) > 0 for place in places)
 
     def hold(self, portions: Sequence[Scoop], *, popped_ms: int, due_ms: int) -> Callable[[Transaction], None]:
         """A change that notes who holds the messages, and where the group goes on."""
-        offsets, name = self._node.offsets, self._node.name
+        offsets, name = self._offsets, self._broker
 
         def change(transaction: Transaction) -> None:
             # All of them before the first is put: what a refusal undoes is on disk alone, and offsets are in memory. A
@@ -165,9 +172,9 @@ class Pops:
         """Hear that the change could not be written: the messages are popped again."""
         for portion in portions:
             if portion.is_put:
-                before = self._node.offsets.get(*portion.place)
+                before = self._offsets.get(*portion.place)
                 start = portion.first if portion.start is None else portion.start
-                self._node.offsets.put(*portion.place, start if before is None else min(before, start))
+                self._offsets.put(*portion.place, start if before is None else min(before, start))
 
     def planned(self, due_ms: int) -> None:
         """Hear that a message comes back then."""
@@ -192,7 +199,7 @@ class Pops:
 
     def more(self, group: str, topic: str) -> None:
         """Wake another waiting pop of a group: there is more to take than the last one took."""
-        known, name = self._node.rules.topics.get(topic), waiting_name(group, topic)
+        known, name = self._rules.topics.get(topic), waiting_name(group, topic)
         for number in range(ANY_QUEUE, 0 if known is None else known.read_queues):
             if self.holds.wake_one(name, number):
                 return
@@ -203,7 +210,7 @@ class Pops:
         return sum(self._rest(GroupPlace(group, topic.name, each)) for each in numbers)
 
     def _rest(self, place: GroupPlace) -> int:
-        queue = self._node.queue(place.topic, place.number)
+        queue = self._store.queues.find(self._broker, place.topic, place.number)
         if queue is None:
             return 0
         position = self._position(place)
@@ -211,18 +218,17 @@ class Pops:
 
     def _position(self, place: GroupPlace) -> int | None:
         reserved = self._reserved.get(place)
-        return self._node.offsets.get(*place) if reserved is None else reserved[0]
+        return self._offsets.get(*place) if reserved is None else reserved[0]
 
     def _portion(
         self, place: GroupPlace, wanted: Wanted, work: Work, *, count: int, size: int, from_end: bool
     ) -> Scoop | None:
-        node = self._node
-        queue = node.queue(place.topic, place.number)
-        if queue is None or queue.end == 0 or not node.may_commit(*place):
+        queue = self._store.queues.find(self._broker, place.topic, place.number)
+        if queue is None or queue.end == 0 or not self._offsets.has_room(*place):
             return None
         is_reset = False
-        if node.offsets.resets and place not in self._reserved:
-            is_reset = node.offsets.take_reset(*place) is not None
+        if self._offsets.resets and place not in self._reserved:
+            is_reset = self._offsets.take_reset(*place) is not None
         start = self._position(place)
         first = (max(queue.end - 1, 0) if from_end else queue.low) if start is None else start
         first = min(max(first, queue.low), queue.end)
@@ -243,7 +249,7 @@ class Pops:
     def _read(
         self, queue: Queue, offset: int, wanted: Wanted, work: Work, *, count: int, size: int
     ) -> tuple[list[bytes], int]:
-        log = self._node.store.log
+        log = self._store.log
         if wanted.condition is not None:
             return read_matching(log, queue, offset, wanted.condition, work, count_max=count, bytes_max=size)
         if wanted.hashes is not None:
@@ -265,39 +271,39 @@ class Pops:
             self._timer = None
         if self._next_ms is None or self._is_looking or self.is_stopped:
             return
-        wait_s = min(max(self._next_ms - self._node.delays.now_ms(), 0) / 1000, _LOOK_S)
-        self._timer = self._node.timers.call_later(wait_s, self._look)
+        wait_s = min(max(self._next_ms - self._delays.now_ms(), 0) / 1000, _LOOK_S)
+        self._timer = self._timers.call_later(wait_s, self._look)
 
     def _look(self) -> None:
         self._timer = None
-        if self._next_ms is None or self._node.delays.now_ms() < self._next_ms:
+        if self._next_ms is None or self._delays.now_ms() < self._next_ms:
             self._set_timer()
             return
         self._is_looking = True
-        self._node.store.writer.submit(self._revive, self._revived)
+        self._store.writer.submit(self._revive, self._revived)
 
     def _revive(self, transaction: Transaction) -> int | None:
         """Put what is overdue on the retry topics; when the next one is due."""
         transaction.flush()
-        node, connection = self._node, transaction.connection
-        for overdue in popped.take_due(connection, node.name, node.delays.now_ms(), _ROUND_MAX):
+        connection = transaction.connection
+        for overdue in popped.take_due(connection, self._broker, self._delays.now_ms(), _ROUND_MAX):
             if overdue.record is None:
                 self._trouble(f"popped message {overdue.popped.message} is damaged: held, not delivered again")
             elif overdue.record:
                 self._return(transaction, overdue)
-        return popped.next_due_ms(connection, node.name)
+        return popped.next_due_ms(connection, self._broker)
 
     def _return(self, transaction: Transaction, overdue: Overdue) -> None:
         """A copy on the retry topic, with one attempt more. What lies in a deleted queue is gone."""
-        node, (_, group, message, popped_ms, _) = self._node, overdue.popped
-        queue = node.store.queues.by_id(message >> OFFSET_BITS)
+        _, group, message, popped_ms, _ = overdue.popped
+        queue = self._store.queues.by_id(message >> OFFSET_BITS)
         if queue is None or overdue.record is None:
             return
         record = decode(overdue.record)
         is_retry = queue.topic.startswith(RETRY_PREFIX)
         name = queue.topic if is_retry else pop_retry_topic(group, queue.topic)
-        if name not in node.rules.topics:
-            node.rules.add(Topic(name=name, read_queues=1, write_queues=1))
+        if name not in self._rules.topics:
+            self._rules.add(Topic(name=name, read_queues=1, write_queues=1))
         if not is_retry:
             self.know(group, queue.topic)
         properties = {FIRST_POP: str(popped_ms), **record.properties, ORIGIN_GROUP: group}
@@ -308,7 +314,7 @@ class Pops:
         except Refusal:
             # With the time of its first pop it no longer fits into a record, which is no reason to lose it.
             data = encode(replace(copy, properties=record.properties))
-        transaction.append(node.name, name, 0, data, tag_hash(properties.get(TAGS)), key_hashes(copy))
+        transaction.append(self._broker, name, 0, data, tag_hash(properties.get(TAGS)), key_hashes(copy))
 
     def _revived(self, next_ms: int | None, error: FrameworkError | None) -> None:
         self._is_looking = False
@@ -317,7 +323,7 @@ class Pops:
             self._set_timer()
         elif not self.is_stopped:
             self._trouble(f"popped messages could not be returned: {error}; tried again in {_STAND_BACK_S:.0f} s")
-            self._timer = self._node.timers.call_later(_STAND_BACK_S, self._look)
+            self._timer = self._timers.call_later(_STAND_BACK_S, self._look)
 
 
 def waiting_name(group: str, topic: str) -> str:

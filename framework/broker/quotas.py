@@ -12,7 +12,8 @@ from sys import getsizeof
 
 import structlog
 
-from framework.broker.request import Client, Request, refuse
+from framework.broker.answers import Client, refuse
+from framework.broker.request import Request
 from framework.broker.settings import BrokerSettings
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand

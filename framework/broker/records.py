@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from functools import lru_cache
 
-from framework.broker.request import Refusal
+from framework.broker.answers import Refusal
 from framework.broker.store.keys import key_hash
 from framework.errors import ConfigurationError
 from framework.model.message import KEYS, UNIQUE_KEY

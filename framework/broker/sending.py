@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from framework.broker.delay_wishes import OUT, DelayWish, Instant, Level, wish_of
-from framework.broker.delays import TIMER_TOPIC
+from framework.broker.answers import AfterCommit, Refusal, ok, refuse
+from framework.broker.delays import OUT, TIMER_TOPIC, DelayWish, Instant, Level
 from framework.broker.filters import NO_TAG, tag_hash
 from framework.broker.node import Node
 from framework.broker.records import decode, encode, host_of, key_hashes
-from framework.broker.request import AfterCommit, Refusal, Request, ok, refuse
+from framework.broker.request import Request
 from framework.broker.settings import REGION
 from framework.broker.store.topics import StoredGroup, Topic
 from framework.broker.store.writer import Stored, Transaction
@@ -297,7 +297,7 @@ def send(request: Request, sent: Sent) -> AfterCommit[Planned] | AfterCommit[Pre
         message = draft(request, sent, number, request.command.body, properties, sent.flag, may_be_half=True)
         if PREPARED in properties and is_half(sent, properties):
             return _send_half(node, message, number)
-        wish = wish_of(node, message.properties)
+        wish = node.delays.wish_of(message.properties)
         change = write(node, message, wish, text)
     except Refusal as refusal:
         return refuse(refusal.code, refusal.remark, ANSWER_EXTRAS)

@@ -107,7 +107,7 @@ class Broker:
             self._open_store(), world.clock, world.workers, loop.call_soon, disk=world.files.usage
         )
         delays = self._delays = Delays(
-            store, loop, world.clock, levels_ms=settings.delays_ms, deliver=deliver_due, trouble=self._trouble
+            store, loop, world.clock, settings=settings, deliver=deliver_due, trouble=self._trouble
         )
         retention = self._retention = Retention(
             store, loop, world.clock, settings, waiting=frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC})
@@ -122,8 +122,8 @@ class Broker:
             for i, port in enumerate(self._ports):
                 node = Node(
                     _name_of(i, settings.names), world=world, timers=loop, store=store, delays=delays,
-                    retention=retention, settings=settings, neighbours=lambda: self._nodes, wake=self._dispatch.wake,
-                    trouble=self._trouble, users=self._users,
+                    retention=retention, settings=settings, neighbours=lambda: self._nodes, trouble=self._trouble,
+                    users=self._users,
                 )  # fmt: skip
                 # Of three logical brokers on following ports, the third one's VIP port is the first one's own.
                 with_vip = port - VIP_DISTANCE not in self._ports
@@ -172,9 +172,7 @@ class Broker:
             if clockwork is not None:
                 clockwork.stop()
         for node in self._nodes:
-            node.holds.end_all(self._dispatch.resume)
-            node.pops.is_stopped = True
-            node.pops.holds.end_all(self._dispatch.resume)
+            self._dispatch.stop(node)
         store.writer.save_tables()
         idle = asyncio.Event()
         store.writer.when_idle(idle.set)

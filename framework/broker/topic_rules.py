@@ -6,8 +6,8 @@ answer that needed it.
 
 from __future__ import annotations
 
+from framework.broker.answers import Refusal
 from framework.broker.delays import TIMER_TOPIC
-from framework.broker.request import Refusal
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.topics import PERM_INHERIT, PERM_READ_WRITE, GroupTable, StoredGroup, Topic, TopicTable
 from framework.broker.switches import Switches

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+from framework.broker.answers import Client
 from framework.broker.delays import Delays
 from framework.broker.filters import tag_hash
 from framework.broker.members import Members
 from framework.broker.records import decode, encode
-from framework.broker.request import Client
 from framework.broker.settings import BrokerSettings
 from framework.broker.store import halves
 from framework.broker.store.halves import Half

@@ -6,7 +6,7 @@ What would be over waits for the next turn or the next request, or is refused wi
 
 from __future__ import annotations
 
-from framework.broker.request import Refusal
+from framework.broker.answers import Refusal
 from framework.model.sql92 import Expression
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand

@@ -78,7 +78,7 @@ class BrokerLab(Lab):
             files=missing,
         )  # fmt: skip
         delays = Delays(
-            self.store, self.timers, self.clock, levels_ms=self.settings.delays_ms, deliver=deliver_due,
+            self.store, self.timers, self.clock, settings=self.settings, deliver=deliver_due,
             trouble=self.troubles.append,
         )  # fmt: skip
         self.retention = Retention(
@@ -90,8 +90,8 @@ class BrokerLab(Lab):
         )
         self.node = Node(
             "broker-a", world=world, timers=self.timers, store=self.store, delays=delays, retention=self.retention,
-            settings=self.settings, neighbours=lambda: [self.node], wake=self.dispatch.wake,
-            trouble=self.troubles.append, users=users,
+            settings=self.settings, neighbours=lambda: [self.node], trouble=self.troubles.append,
+            users=users,
         )  # fmt: skip
         self.node.address = ADDRESS
         self.store.writer.on_arrival = self.node.arrived

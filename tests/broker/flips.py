@@ -28,7 +28,7 @@ def filled(folder: Path, messages: int, seed: int) -> dict[int, list[bytes]]:
     chance = random.Random(seed)
     texts: dict[int, list[bytes]] = {number: [] for number in range(QUEUES)}
     lab = folder_lab(folder)
-    offsets = Offsets(lab.database.writing, "broker-a")
+    offsets = Offsets(lab.database.writing, "broker-a", 1000)
     for table in (offsets.table, offsets.resets):
         lab.store.writer.attach(table)
     for place, offset in OFFSETS.items():
@@ -79,7 +79,7 @@ def _outcome(folder: Path, texts: dict[int, list[bytes]]) -> tuple[str, int]:
         return "named", 0
     worst, count = "unharmed", 0
     try:
-        offsets = Offsets(lab.database.writing, "broker-a")
+        offsets = Offsets(lab.database.writing, "broker-a", 1000)
         if (dict(offsets.table.items()), dict(offsets.resets.items())) != (OFFSETS, RESETS):
             return "wrong offset", count
         for number, expected in texts.items():

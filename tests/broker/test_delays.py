@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from framework.broker.delays import Delays
+from framework.broker.settings import BrokerSettings
 from framework.broker.store.writer import Transaction
 from framework.errors import StoreError
 from framework.model.delay_levels import DELAYS_MS
@@ -23,7 +24,12 @@ class _Scheduled:
         self.delivered: list[tuple[int, bytes]] = []
         self.troubles: list[str] = []
         self.delays = Delays(
-            lab.store, lab.timers, lab.clock, levels_ms=levels_ms, deliver=self._deliver, trouble=self.troubles.append
+            lab.store,
+            lab.timers,
+            lab.clock,
+            settings=BrokerSettings(delays_ms=levels_ms),
+            deliver=self._deliver,
+            trouble=self.troubles.append,
         )
         self.delays.start()
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from framework.broker import handlers
+from framework.broker.answers import refuse
 from framework.broker.handlers import HANDLERS, TABLE, Unloaded, load_rest
 from framework.broker.intercept import Interceptor, Lost
-from framework.broker.request import refuse
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
+from framework.broker.answers import Hold
 from framework.broker.holds import Holds
 from framework.broker.records import encode
-from framework.broker.request import Hold, Request
 from framework.broker.store.queues import Queue
 from framework.model import sql92
-from framework.wire.command import RemotingCommand
 from framework.wire.stored import Record
 from tests.broker.client_lab import FakeClient
 from tests.broker.store_lab import HandClock, HandTimers, fake_record
@@ -19,12 +18,15 @@ class _Lab:
     def __init__(self) -> None:
         self.clock = HandClock(0)
         self.timers = HandTimers(self.clock)
-        self.woken: list[tuple[int, Request]] = []
-        self.holds = Holds(self.timers, lambda request: self.woken.append((self.clock.ms, request)))
+        self.woken: list[tuple[int, object]] = []
+        self.holds = Holds(self.timers)
 
-    def park(self, timeout_ms: int, *, client: Any = None, number: int = 0, **wish: Any) -> Request:
-        request = Request(RemotingCommand(11), client or FakeClient(), cast("Any", None))
-        self.holds.park(request, Hold("t", number, timeout_ms, **wish))
+    def park(self, timeout_ms: int, *, client: Any = None, number: int = 0, **wish: Any) -> object:
+        request = object()
+        self.holds.park(
+            Hold("t", number, timeout_ms, **wish), client or FakeClient(), {},
+            lambda: self.woken.append((self.clock.ms, request)),
+        )  # fmt: skip
         return request
 
     def arrive(self, tags: list[int]) -> None:
@@ -49,7 +51,6 @@ def test_a_hold_ends_at_its_deadline_to_the_millisecond() -> None:
 
     assert lab.woken == [(250, early), (3000, late)]
     assert len(lab.holds) == 0
-    assert late.was_held
 
 
 def test_a_message_wakes_all_who_wait_in_its_queue_once() -> None:
@@ -122,7 +123,7 @@ def test_a_closed_connection_s_holds_are_dropped_without_an_answer() -> None:
 def test_stopping_wakes_everybody_and_leaves_no_timer() -> None:
     lab = _Lab()
     requests = [lab.park(500), lab.park(600, number=4)]
-    lab.holds.end_all(lambda request: lab.woken.append((0, request)))
+    lab.holds.end_all()
     lab.timers.advance(1000)
 
     assert lab.woken == [(0, requests[0]), (0, requests[1])]
@@ -141,7 +142,7 @@ def test_holds_that_were_woken_do_not_pile_up_until_their_deadlines() -> None:
 
 def test_one_connection_may_have_so_many_waiting_and_others_are_not_touched_by_it() -> None:
     lab = _Lab()
-    lab.holds = Holds(lab.timers, lambda request: None, a_client_max=2)
+    lab.holds = Holds(lab.timers, a_client_max=2)
     greedy, other = FakeClient(), FakeClient()
     lab.park(1000, client=greedy)
     assert lab.holds.has_room(greedy)

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from framework.broker.answers import AfterCommit, Answer, InSteps, Refusal, Relay, ok
 from framework.broker.handlers import HANDLERS
 from framework.broker.loans import NOTHING, Loan
-from framework.broker.request import AfterCommit, Answer, InSteps, Refusal, Relay, Request, ok
+from framework.broker.request import Request
 from framework.broker.settings import BrokerSettings
 from framework.errors import StoreError
 from framework.model.box import BoxAnswer, BoxHandler

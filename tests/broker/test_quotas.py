@@ -122,12 +122,12 @@ def test_what_long_polls_hold_is_bounded_and_a_body_is_not_held() -> None:
     )
     pull.body = bytes(4_000_000)
     clients = [FakeClient() for _ in range(3)]
-    for client in clients:
-        lab.ask(RemotingCommand(pull.code, dict(pull.fields), pull.body), client)
+    commands = [RemotingCommand(pull.code, dict(pull.fields), pull.body) for _ in clients]
+    for client, command in zip(clients, commands, strict=True):
+        lab.ask(command, client)
 
     assert [[], [], [2]] == [[answer.code for answer in client.answers] for client in clients]
-    waiting = [held.request for holds in lab.node.holds._by_queue.values() for held in holds]
-    assert all(request is not None and not request.command.body for request in waiting)
+    assert [b"", b""] == [command.body for command in commands[:2]]
     lab.node.holds.forget(clients[0])
     lab.node.holds.forget(clients[1])
     lab.ask(pull, another := FakeClient())

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from framework.broker.answers import refuse
 from framework.broker.intercept import Interceptor
-from framework.broker.request import refuse
 from framework.broker.rules import User
 from framework.broker.server import Broker
 from framework.broker.settings import BrokerSettings

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.broker import filters, holds
-from framework.broker.dispatch import SHORT_WAITING_MAX
+from framework.broker.dispatch import SHORT_WAITING_MAX, Dispatch
 from framework.broker.filters import CONDITION_BYTES, EXPRESSION_MAX, _Conditions, wanted
 from framework.broker.handlers import messages, statistics
 from framework.broker.handlers.send import STEP_BYTES
@@ -310,7 +310,7 @@ def test_what_arrives_is_compared_with_waiting_conditions_within_one_turn_s_work
         lab.send(f"t{i}", properties=texts(a="1"))
     clients = _wait(lab, 60, topics=topics)
     compared, woken = Counted(monkeypatch, conditions, "_numeric_order"), list[Any]()
-    monkeypatch.setattr(lab.node.holds, "_wake", woken.append)
+    monkeypatch.setattr(Dispatch, "_wake", lambda dispatch, request: woken.append(request))
     for i in range(topics):
         lab.dispatch.serve(lab.request(send_command(f"t{i}", properties=texts(a="0.5"))))
     lab.timers.step()

@@ -22,8 +22,8 @@ import pytest
 
 import framework.cli
 from framework import Message
+from framework.broker.answers import refuse
 from framework.broker.intercept import Interceptor
-from framework.broker.request import refuse
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.topics import StoredGroup, Topic
 from framework.cli import main, output, table

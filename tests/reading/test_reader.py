@@ -12,8 +12,9 @@ import pytest
 from framework import Message
 from framework.admin import resets
 from framework.admin.cluster import Admin
+from framework.broker.answers import Client
 from framework.broker.intercept import Interceptor, Lost
-from framework.broker.request import Client, Request
+from framework.broker.request import Request
 from framework.client.options import ClusterOptions
 from framework.errors import BrokerUnreachable, ConfigurationError, ProtocolError, Refused, Sql92Error
 from framework.model.last_words import LastWords

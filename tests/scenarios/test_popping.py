@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from framework.broker.answers import refuse
 from framework.broker.intercept import Interceptor
 from framework.broker.pops import Mode
-from framework.broker.request import refuse
 from framework.declare import Consumer, consumer
 from framework.model.message import Message
 from framework.model.outcome import DeadLetter, RetryLater

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from framework.broker.request import Answer, Handler, Request, refuse
+from framework.broker.answers import Answer, refuse
+from framework.broker.request import Handler, Request
 from framework.model.box import BoxAnswer, BoxHandler, BoxRequest
 from framework.wire.codes import RequestCode as Code
 from framework.wire.codes import ResponseCode

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from framework.broker.answers import Answer, Refusal, ok, refuse
 from framework.broker.node import Node
-from framework.broker.request import Answer, Refusal, Request, ok, refuse
+from framework.broker.request import Request
 from framework.broker.rules import ACTIONS, ANY, Rule, User
 from framework.wire.bodies.auth import AclInfo, Policy, PolicyEntry, UserInfo, encode_all
 from framework.wire.codes import ResponseCode

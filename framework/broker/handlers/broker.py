@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import structlog
 
+from framework.broker.answers import Answer, Refusal, ok, refuse, when_saved
 from framework.broker.node import Node
-from framework.broker.request import Answer, Refusal, Request, ok, refuse, when_saved
+from framework.broker.request import Request
 from framework.broker.switches import NAMES
 from framework.errors import ProtocolError, bare, nearest, shorten
 from framework.net.address import parse_address

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from framework.broker.answers import Answer, Refusal, ok, when_saved
 from framework.broker.handlers.name_server import route_of
 from framework.broker.members import BROADCASTING, check_name
 from framework.broker.node import Node
 from framework.broker.pops import ANY_QUEUE, MODES, POP, Mode
-from framework.broker.request import Answer, Refusal, Request, ok, when_saved
+from framework.broker.request import Request
 from framework.broker.store.topics import PERM_READ
 from framework.errors import bare
 from framework.model.queue import MessageQueue

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from framework.broker.answers import AfterCommit, Answer, Refusal, ok, when_saved
 from framework.broker.handlers.topics import page_of
-from framework.broker.request import AfterCommit, Answer, Refusal, Request, ok, when_saved
+from framework.broker.request import Request
 from framework.broker.store.popped import forget_group
 from framework.broker.store.sent_back import forget
 from framework.broker.store.topics import StoredGroup

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 
+from framework.broker.answers import Answer, Refusal, Relay, ok, refuse
 from framework.broker.filters import EXPRESSION_MAX, KINDS, TAG, Wanted, check_kind, read_first, wanted
 from framework.broker.members import Member
 from framework.broker.node import Node
-from framework.broker.request import Answer, Refusal, Relay, Request, ok, refuse
+from framework.broker.request import Request
 from framework.errors import ProtocolError, bare, shorten
 from framework.model.queue import MessageQueue
 from framework.model.subscription import Subscription
@@ -145,10 +147,10 @@ def check_client_config(request: Request) -> Answer:
             ResponseCode.SUBSCRIPTION_PARSE_FAILED,
             f"{shorten(kind)} is no kind of expression: use {' or '.join(KINDS)}",
         )
-    check_kind(node, kind)
+    check_kind(node.switches, kind)
     wish = wanted(told.topic, told.expression, kind=kind, is_strict=node.settings.is_sql_strict)
-    if (unread := read_first(request, wish, check_client_config)) is not None:
-        return unread
+    if not wish.is_read:
+        return read_first(wish, partial(check_client_config, request))
     if wish.mistake:
         raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, wish.mistake)
     return ok()

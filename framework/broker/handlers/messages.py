@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 
+from framework.broker.answers import Answer, InSteps, Refusal, ok
 from framework.broker.filters import tag_hash
 from framework.broker.handlers.members import subscription_of
 from framework.broker.records import decode
-from framework.broker.request import Answer, InSteps, Refusal, Request, ok
+from framework.broker.request import Request
 from framework.broker.store.keys import key_hash
 from framework.errors import bare
 from framework.model.message import KEYS, TAGS, UNIQUE_KEY

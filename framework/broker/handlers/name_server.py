@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from framework.broker.answers import Answer, Refusal, ok, when_saved
 from framework.broker.node import Node
-from framework.broker.request import Answer, Refusal, Request, ok, when_saved
+from framework.broker.request import Request
 from framework.broker.store.topics import PERM_READ_WRITE, PERM_WRITE, Topic
 from framework.errors import bare
 from framework.model.reserved import AUTO_CREATE_TOPIC

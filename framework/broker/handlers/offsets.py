@@ -6,8 +6,9 @@ former owner still says must not undo what its successor has. Members that name 
 
 from __future__ import annotations
 
+from framework.broker.answers import AfterCommit, Answer, Refusal, ok, when_saved
 from framework.broker.node import Node
-from framework.broker.request import AfterCommit, Answer, Refusal, Request, ok, when_saved
+from framework.broker.request import Request
 from framework.broker.store.offsets import OffsetKey
 from framework.broker.store.queues import COMMIT_MAX
 from framework.broker.store.sent_back import forget
@@ -89,7 +90,7 @@ def update_offset(request: Request) -> Answer:
         )
     if header.epoch is not None:
         _check_epoch(node, key, header.epoch)
-    if not node.may_commit(header.consumer_group, header.topic, header.queue_id):
+    if not node.offsets.has_room(header.consumer_group, header.topic, header.queue_id):
         limit = node.settings.offsets_max
         raise Refusal(
             ResponseCode.SYSTEM_BUSY, f"[OVERLOAD] {limit} offsets are kept, the limit; delete groups or topics"
@@ -205,7 +206,7 @@ def clone_offsets(request: Request) -> Answer:
     offsets = node.offsets
     for key, offset in offsets.table.items():
         if key.group == header.src_group and header.topic in {None, "", key.topic}:
-            if not node.may_commit(header.dest_group, key.topic, key.number):
+            if not node.offsets.has_room(header.dest_group, key.topic, key.number):
                 limit = node.settings.offsets_max
                 raise Refusal(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD] {limit} offsets are kept, the limit")
             offsets.put(header.dest_group, key.topic, key.number, offset)

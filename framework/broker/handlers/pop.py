@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
+from framework.broker.answers import AfterCommit, Answer, Hold, Refusal, ok, refuse
 from framework.broker.filters import TAG, Wanted, check_kind, read_first, wanted
 from framework.broker.node import Node
 from framework.broker.pops import Scoop, waiting_name
 from framework.broker.records import decode, encode
-from framework.broker.request import AfterCommit, Answer, Hold, Refusal, Request, ok, refuse
+from framework.broker.request import Request
 from framework.broker.store import popped
 from framework.broker.store.popped import PoppedRow
 from framework.broker.store.queues import Queue
@@ -67,8 +69,8 @@ def pop_message(request: Request) -> Answer:
         raise Refusal(ResponseCode.POLLING_TIMEOUT, f"the broker[{node.address}] pop message is timeout too much")
     topic = _checked(request, header)
     wish = wanted(header.topic, header.exp, kind=header.exp_type, is_strict=node.settings.is_sql_strict)
-    if (unread := read_first(request, wish, pop_message)) is not None:
-        return unread
+    if not wish.is_read:
+        return read_first(wish, partial(pop_message, request))
     _check_wanted(node, wish)
     group, number = header.consumer_group, header.queue_id
     node.pops.know(group, topic.name)
@@ -333,7 +335,7 @@ def _is_in(queue: Queue, offset: int) -> bool:
 
 def _check_wanted(node: Node, wish: Wanted) -> None:
     if wish.kind != TAG:
-        check_kind(node, wish.kind)
+        check_kind(node.switches, wish.kind)
     if wish.mistake:
         raise Refusal(
             ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {wish.mistake}"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from framework.broker.answers import Answer, Hold, Refusal
 from framework.broker.filters import TAG, Wanted, check_kind, read_first, read_matching, wanted
 from framework.broker.members import BROADCASTING
-from framework.broker.request import Answer, Hold, Refusal, Request
+from framework.broker.request import Request
 from framework.broker.store.queues import COMMIT_MAX, Queue
 from framework.broker.work import Work
 from framework.errors import ProtocolError, bare, shorten
@@ -50,8 +53,8 @@ def pull_message(request: Request) -> Answer:
 
     _check(request, group, topic_name, number)
     subscription = _subscription(request, group, topic_name, flag, version)
-    if (unread := read_first(request, subscription, pull_message)) is not None:
-        return unread
+    if not subscription.is_read:
+        return read_first(subscription, partial(pull_message, request))
     _check_understood(subscription, group, topic_name, flag)
     if node.offsets.resets and (reset := node.offsets.take_reset(group, topic_name, number)) is not None:
         node.save_soon()
@@ -95,7 +98,7 @@ def _hold(request: Request, topic: str, number: int, timeout_ms: int, subscripti
 def _commit(request: Request, group: str, topic: str, number: int, offset: int) -> None:
     """The one that rides on a pull, once. One that cannot be kept is no reason to refuse the pull."""
     node = request.node
-    if not request.was_held and 0 <= offset <= COMMIT_MAX and node.may_commit(group, topic, number):
+    if not request.was_held and 0 <= offset <= COMMIT_MAX and node.offsets.has_room(group, topic, number):
         node.offsets.put(group, topic, number, offset)
         node.save_soon()
 
@@ -209,7 +212,7 @@ def _subscription(request: Request, group_name: str, topic: str, flag: int, vers
         raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "class filters are not supported")
     if subscription.kind == TAG:
         return subscription
-    check_kind(request.node, subscription.kind)
+    check_kind(request.node.switches, subscription.kind)
     return subscription
 
 

@@ -8,9 +8,10 @@ from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from framework.broker.answers import AfterCommit, Answer, InSteps, Refusal, Relay, ok, refuse
 from framework.broker.node import Node
 from framework.broker.records import decode
-from framework.broker.request import AfterCommit, Answer, InSteps, Refusal, Relay, Request, ok, refuse
+from framework.broker.request import Request
 from framework.broker.sending import (
     ANSWER_EXTRAS,
     Planned,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from framework.broker.delay_wishes import Level
+from framework.broker.answers import AfterCommit, Answer, Refusal, ok
+from framework.broker.delays import Level
 from framework.broker.node import Node
 from framework.broker.records import decode, host_of
-from framework.broker.request import AfterCommit, Answer, Refusal, Request, ok
+from framework.broker.request import Request
 from framework.broker.sending import Planned, retries_max_of, write, written
 from framework.broker.store import sent_back
 from framework.broker.store.queues import Queue

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 
+from framework.broker.answers import Answer, InSteps, Refusal, ok
 from framework.broker.node import Node
 from framework.broker.rates import Sum, Throughput
-from framework.broker.request import Answer, InSteps, Refusal, Request, ok
+from framework.broker.request import Request
 from framework.broker.store import delayed
 from framework.broker.store.queues import Queue
 from framework.broker.store.topics import Topic

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from framework.broker.request import AfterCommit, Answer, Refusal, Request, ok, refuse, when_saved
+from framework.broker.answers import AfterCommit, Answer, Refusal, ok, refuse, when_saved
+from framework.broker.request import Request
 from framework.broker.store import dropped
 from framework.broker.store.queues import Queue
 from framework.broker.store.topics import PERM_INHERIT, PERM_READ_WRITE, Topic

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import replace
 
-from framework.broker.delay_wishes import DelayWish, wish_of
+from framework.broker.answers import AfterCommit, Answer, InSteps, Refusal, ok, refuse
+from framework.broker.delays import DelayWish
 from framework.broker.node import Node
 from framework.broker.records import decode
-from framework.broker.request import AfterCommit, Answer, InSteps, Refusal, Request, ok, refuse
+from framework.broker.request import Request
 from framework.broker.sending import Planned, write, written
 from framework.broker.store import halves
 from framework.broker.store.halves import Half
@@ -84,7 +85,7 @@ def _commit(node: Node, transaction: Transaction, half: Half, whole: Record) -> 
 def _wish(node: Node, whole: Record) -> DelayWish | None:
     """How long it waits from now on; one that asks for too long comes at once, for it cannot be refused any more."""
     try:
-        return wish_of(node, whole.properties)
+        return node.delays.wish_of(whole.properties)
     except Refusal:
         return None
 

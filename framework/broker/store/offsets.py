@@ -27,7 +27,8 @@ OffsetTable = SavedTable[OffsetKey, int]
 class Offsets:
     """Read from memory; written with the next group of writes."""
 
-    def __init__(self, connection: sqlite3.Connection, broker: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, broker: str, most: int) -> None:
+        self._most = most
         self.table = _table(connection, broker, OFFSETS)
         self._topics: dict[str, dict[str, None]] = {}
         """Where each group ever committed: administrators ask for all groups one after the other."""
@@ -41,6 +42,10 @@ class Offsets:
 
     def get(self, group: str, topic: str, number: int) -> int | None:
         return self.table.get(OffsetKey(group, topic, number))
+
+    def has_room(self, group: str, topic: str, number: int) -> bool:
+        """Whether the group has an offset in the queue already, or another may be kept."""
+        return len(self.table) < self._most or self.get(group, topic, number) is not None
 
     def put(self, group: str, topic: str, number: int, offset: int) -> None:
         key = OffsetKey(group, topic, number)

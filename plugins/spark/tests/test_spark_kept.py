@@ -10,8 +10,9 @@ import pytest
 from framework_spark import kept
 from framework_spark.kept import KEEP_MAX, close_resting, lent
 
+from framework.broker.answers import Client
 from framework.broker.intercept import Interceptor
-from framework.broker.request import Client, Request
+from framework.broker.request import Request
 from framework.broker.rules import Rule, User
 from framework.errors import Refused
 from framework.model.queue import MessageQueue
