@@ -30,7 +30,7 @@ def handlers_of(names: Sequence[str], clock: Clock) -> Mapping[int, BoxHandler] 
     if not names:
         return None
     from framework.hooks.host import PluginHost, installed
-    from framework.runtime.build.collect import importable
+    from framework.runtime.plans.collect import importable
     from framework.settings.schema import AppSettings, PluginsSettings
 
     known = {entry.name for entry in installed()}

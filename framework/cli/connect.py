@@ -32,8 +32,8 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 def cluster_options(arguments: argparse.Namespace) -> ClusterOptions:
     """How the settings say that the cluster is reached. Raises ConfigurationError."""
-    from framework.runtime.build import connect
     from framework.runtime.logs import setup
+    from framework.runtime.plans import connect
 
     settings = options.loaded(arguments).settings
     setup.configure(settings.model_copy(update={"logging": _quiet(arguments)}))

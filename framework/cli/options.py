@@ -176,7 +176,7 @@ def set_up_logs(arguments: argparse.Namespace) -> None:
 
 def settings_file(arguments: argparse.Namespace) -> Path | None:
     """Where the settings are; beside a package given as APP when nobody names another place."""
-    from framework.runtime.build.collect import target
+    from framework.runtime.plans.collect import target
     from framework.settings.sources import find
 
     app = getattr(arguments, "app", None)
@@ -187,8 +187,8 @@ def settings_file(arguments: argparse.Namespace) -> Path | None:
 def plugins_of(settings: AppSettings, *, is_debug: bool) -> PluginHost:
     """The plugins that the settings name, for commands that start nothing; what is wrong with one is noted there."""
     from framework.hooks.host import PluginHost
-    from framework.runtime.build.collect import importable
     from framework.runtime.logs import setup
+    from framework.runtime.plans.collect import importable
     from framework.settings.schema import LoggingSettings
 
     logging = LoggingSettings(level="debug" if is_debug else "warning")
@@ -202,7 +202,7 @@ def plugins_of(settings: AppSettings, *, is_debug: bool) -> PluginHost:
 
 def chosen(arguments: argparse.Namespace, settings: AppSettings) -> tuple[list[Consumer[..., Any]], frozenset[str]]:
     """The application's consumers, those of `--only` where it was given, and the groups that are left out by it."""
-    from framework.runtime.build.collect import collect
+    from framework.runtime.plans.collect import collect
 
     consumers = collect(settings, arguments.app)
     groups = {consumer.spec.group for consumer in consumers}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from framework.cli import options
 from framework.errors import ConfigurationError
-from framework.runtime.build.collect import target
+from framework.runtime.plans.collect import target
 
 FILES_MAX = 5_000
 _SUFFIXES = frozenset({".py", ".yaml", ".yml"})

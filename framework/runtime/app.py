@@ -26,10 +26,6 @@ from framework.net.real_world import real_world
 from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime.administration import AppAdministration
-from framework.runtime.build.collect import checks_beside, consumers_in, unknown_groups
-from framework.runtime.build.connect import Patience, cluster_options
-from framework.runtime.build.plans import group_plans
-from framework.runtime.build.stores import Onces, close_onces
 from framework.runtime.companions import Companions
 from framework.runtime.control import Control, Stopping
 from framework.runtime.embedded import PATIENCE, beside, producer_over, started
@@ -40,6 +36,10 @@ from framework.runtime.life import Life
 from framework.runtime.logs.streams import lost_lines
 from framework.runtime.membership import Membership
 from framework.runtime.pauses import pause_ms
+from framework.runtime.plans.collect import checks_beside, consumers_in, unknown_groups
+from framework.runtime.plans.connect import Patience, cluster_options
+from framework.runtime.plans.groups import group_plans
+from framework.runtime.plans.stores import Onces, close_onces
 from framework.runtime.report.observe import group_picture, idle_ms, total
 from framework.runtime.report.reasons import why_not_live, why_not_ready
 from framework.runtime.reports import OnEvent, Reports
@@ -136,7 +136,7 @@ class App:
     @classmethod
     def from_yaml(cls, path: str | Path) -> App:
         """An application from a settings file, with the handlers that it names."""
-        from framework.runtime.build.collect import collect
+        from framework.runtime.plans.collect import collect
         from framework.settings.sources import load
 
         settings = load(path)

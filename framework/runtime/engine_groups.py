@@ -22,7 +22,7 @@ from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
 from framework.model.snapshot import EngineSnapshot
 from framework.net.task_tree import TaskTree
 from framework.ports import Workers
-from framework.runtime.build.collect import max_retries_of
+from framework.runtime.plans.collect import max_retries_of
 from framework.services.crew.run import MessageCounts
 from framework.settings.schema import AppSettings
 

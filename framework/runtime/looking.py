@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from framework.errors import Findings
 from framework.hooks.host import PluginHost
 from framework.net.real_world import real_world
-from framework.runtime.build.collect import AnyConsumer
-from framework.runtime.build.connect import check_keys, check_tls
-from framework.runtime.build.plans import group_plans
+from framework.runtime.plans.collect import AnyConsumer
+from framework.runtime.plans.connect import check_keys, check_tls
+from framework.runtime.plans.groups import group_plans
 from framework.runtime.reports import Reports
 from framework.settings.schema import AppSettings
 

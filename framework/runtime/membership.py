@@ -17,8 +17,6 @@ from framework.errors import nearest
 from framework.mistakes import GroupNotHere
 from framework.net.task_tree import LoopFailures, TaskTree
 from framework.ports import World
-from framework.runtime.build import connect
-from framework.runtime.build.connect import heartbeat_of, profile_of
 from framework.runtime.dormant import Dormant
 from framework.runtime.filtering import refuse_filters
 from framework.runtime.gates import Gates
@@ -27,6 +25,8 @@ from framework.runtime.group.plan import GroupPlan
 from framework.runtime.group.subscribing import changed, dated
 from framework.runtime.joining import Joining
 from framework.runtime.pauses import Pauses
+from framework.runtime.plans import connect
+from framework.runtime.plans.connect import heartbeat_of, profile_of
 from framework.runtime.reports import Reports
 from framework.services.ages import Ages
 from framework.services.call.resources import Values

@@ -18,8 +18,8 @@ from framework.errors import ConfigurationError, ConfigurationMistakes, Findings
 from framework.mistakes import ChangeRefused, FileExposed, FileUnreadable
 from framework.net.wakeup import Wakeup
 from framework.runtime.app import App
-from framework.runtime.build.connect import check_keys, check_tls
 from framework.runtime.logs import setup
+from framework.runtime.plans.connect import check_keys, check_tls
 from framework.settings.changes import Kind, SettingChange, changes
 from framework.settings.schema import AppSettings
 from framework.settings.sources import has_content, read

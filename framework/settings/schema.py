@@ -274,7 +274,7 @@ class AppSettings(Section, BaseSettings):  # type: ignore[misc]  # two types of 
         """The settings of a group, or the defaults if it has none.
 
         A variable cannot spell capitals and hyphens. If only a variable names a group, it means the group whose name
-        differs by these alone (`runtime/build/collect.py` rejects a name that fits several).
+        differs by these alone (`runtime/plans/collect.py` rejects a name that fits several).
         """
         found = self.consumers.get(group)
         if found is None:

@@ -11,7 +11,7 @@ from benchmarks.consumers import HANDLERS
 ROOT = Path(__file__).parents[2]
 COLLECTED = """
 import sys
-from framework.runtime.build.collect import collect
+from framework.runtime.plans.collect import collect
 from framework.settings.schema import AppSettings
 print([len(collect(AppSettings(), name)) for name in sys.argv[1:]])
 """

@@ -11,7 +11,7 @@ from framework import Message, Retry, consumer, publishes
 from framework.errors import BodyUnavailable, BodyUndecodable, ConfigurationError
 from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
-from framework.runtime.build.codecs import with_codec
+from framework.runtime.plans.codecs import with_codec
 from framework.testing import Harness
 
 GIVEN: list[object] = []

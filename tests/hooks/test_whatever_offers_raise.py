@@ -23,10 +23,10 @@ from framework.model.box import BoxFailed
 from framework.model.delivery import Delivery
 from framework.model.queue import MessageQueue
 from framework.net.real_world import real_world
-from framework.runtime.build.codecs import with_codec
-from framework.runtime.build.collect import gather
-from framework.runtime.build.stores import opened_store
 from framework.runtime.engine_groups import EngineFigures, EngineGroups
+from framework.runtime.plans.codecs import with_codec
+from framework.runtime.plans.collect import gather
+from framework.runtime.plans.stores import opened_store
 from framework.services.call.once import Once
 from framework.services.offsets.asked_store import AskedStore
 from framework.services.orderly.keys import contained

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from framework.runtime.build.collect import collect
+from framework.runtime.plans.collect import collect
 from framework.settings.sources import load
 
 SHOP = """

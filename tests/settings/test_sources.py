@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from framework.errors import ConfigurationError, ConfigurationMistakes
-from framework.runtime.build.collect import unknown_groups
+from framework.runtime.plans.collect import unknown_groups
 from framework.settings.hidden import Hidden
 from framework.settings.schema import AppSettings
 from framework.settings.sources import CONFIG_VARIABLE, find, load, override

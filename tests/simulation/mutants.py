@@ -380,7 +380,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "a key is recorded after success only",
         "what failed is a repeat when it comes again, and is dropped unhandled",
         (),
-        test="tests/runtime/build/test_once.py",
+        test="tests/runtime/plans/test_once.py",
     ),
 )
 

@@ -48,8 +48,8 @@ def look(arguments: argparse.Namespace, findings: Findings) -> tuple[AppSettings
     from framework.hooks.host import PluginHost
     from framework.net.real_world import real_world
     from framework.runtime import looking
-    from framework.runtime.build.collect import gather
     from framework.runtime.engine_groups import EngineGroups
+    from framework.runtime.plans.collect import gather
 
     settings = options.gathered(arguments, findings).settings
     consumers = gather(settings, arguments.app, findings)

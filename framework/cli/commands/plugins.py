@@ -21,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     if arguments.app:
-        from framework.runtime.build import collect
+        from framework.runtime.plans import collect
 
         collect.make_sure(arguments.app)
     host = options.plugins_of(options.loaded(arguments).settings, is_debug=arguments.debug)

@@ -28,7 +28,7 @@ class MountedDashboard:
         self._dashboard: Dashboard | None = None
 
     def routes(self, world: World) -> Routes:
-        from framework.runtime.build.connect import cluster_options
+        from framework.runtime.plans.connect import cluster_options
 
         observe = self._settings.observe
         chosen = DashboardOptions(token=observe.token.reveal(), writes=observe.allow_writes)

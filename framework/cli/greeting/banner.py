@@ -52,7 +52,7 @@ def _first_message(spec: ConsumerSpec) -> dict[str, Any]:
 
 def _consumer(spec: ConsumerSpec, app: App) -> dict[str, Any]:
     from framework.core.limits import MAX_RETRIES_IN_ORDER
-    from framework.runtime.build.collect import max_retries_of
+    from framework.runtime.plans.collect import max_retries_of
 
     settings = app.settings.consumer(spec.group)
     most = max_retries_of(settings, spec)

@@ -18,9 +18,9 @@ from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import progress_topic
 from framework.ports import Files, World
-from framework.runtime.build.stores import opened_store
 from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import Keeping
+from framework.runtime.plans.stores import opened_store
 from framework.services.offsets.asked_store import AskedStore
 from framework.services.offsets.handover import GroupProgress
 from framework.services.offsets.progress import QueueProgress

@@ -12,8 +12,8 @@ from framework.model.rate import Rate
 from framework.model.snapshot import BreakerSnapshot, GroupSnapshot, PauseSnapshot, QueueSnapshot
 from framework.model.subscription import Start
 from framework.ports import Clock
-from framework.runtime.build.connect import consume_from
 from framework.runtime.group.group import ConsumerGroup
+from framework.runtime.plans.connect import consume_from
 from framework.services.crew.run import MessageCounts
 from framework.services.queue.pull import PullLoop
 from framework.settings.consumers import ConsumerSettings

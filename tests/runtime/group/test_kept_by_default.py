@@ -11,8 +11,8 @@ from framework.errors import ConfigurationError
 from framework.hooks.host import PluginHost
 from framework.model.message import Message
 from framework.net.real_world import real_world
-from framework.runtime.build.plans import group_plans
 from framework.runtime.group.plan import Keeping
+from framework.runtime.plans.groups import group_plans
 from framework.runtime.reports import Reports
 from framework.settings.changes import Kind, changes
 from framework.settings.schema import AppSettings

@@ -20,11 +20,11 @@ from framework.model.namespaces import unwrap, unwrapping, wrap
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
 from framework.model.subscription import BY_SQL, Subscription
 from framework.ports import World
-from framework.runtime.build.codecs import with_codec
-from framework.runtime.build.collect import max_retries_of, mixture, over_maximum, same_topic, without_meaning
-from framework.runtime.build.stores import Onces, folder_of, once_for
 from framework.runtime.engine_groups import engine_answer, is_engine_group
 from framework.runtime.group.plan import GroupPlan, Handling, Keeping
+from framework.runtime.plans.codecs import with_codec
+from framework.runtime.plans.collect import max_retries_of, mixture, over_maximum, same_topic, without_meaning
+from framework.runtime.plans.stores import Onces, folder_of, once_for
 from framework.runtime.reports import Reports
 from framework.services.call.batch_calls import batching_for, one_of
 from framework.services.call.deliver import DeliveryHooks, Rules, call_for, is_awaited, judging_for

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from framework import Ack, Delivery, Drop, Message, Retry, RetryLater, consumer, publishes
 from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
-from framework.runtime.build.collect import check
+from framework.runtime.plans.collect import check
 from framework.settings.schema import AppSettings
 from framework.testing import Harness
 

@@ -11,7 +11,7 @@ from framework.declare import consumer
 from framework.hooks.builtin.dedup.once_memory import MemoryStore
 from framework.model.message import Message
 from framework.net.real_world import real_world
-from framework.runtime.build.stores import Onces, once_for
+from framework.runtime.plans.stores import Onces, once_for
 from framework.settings.schema import AppSettings
 from tests.services.parts import LoopClock, play
 

@@ -1,4 +1,4 @@
 """Settings, handlers and plugins become plans. Nothing here is awaited or started.
 
-Open to other rooms: `collect`, `connect`, `plans`, `stores`.
+Open to other rooms: `collect`, `connect`, `groups`, `stores`.
 """

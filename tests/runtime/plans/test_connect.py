@@ -9,7 +9,7 @@ import pytest
 from framework.cli.main import run
 from framework.cli.processes.last_limit import LastLimit
 from framework.errors import ConfigurationError
-from framework.runtime.build.connect import cluster_options
+from framework.runtime.plans.connect import cluster_options
 from framework.settings.schema import AppSettings
 from framework.settings.sources import load
 

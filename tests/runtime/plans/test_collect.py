@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from framework.errors import ConfigurationError, ConfigurationMistakes
-from framework.runtime.build.collect import collect, target
+from framework.runtime.plans.collect import collect, target
 from framework.settings.schema import AppSettings
 
 GOOD = """
