@@ -5,13 +5,7 @@ Counted a chunk at a time, because one message of a chunk keeps all of its bytes
 
 from __future__ import annotations
 
-from typing import Protocol
-
-
-class OnBudget(Protocol):
-    """Told when the room ends and when it comes back."""
-
-    def __call__(self, *, has_room: bool) -> None: ...
+from collections.abc import Callable
 
 
 class Budget:
@@ -19,7 +13,8 @@ class Budget:
 
     __slots__ = ("_on_change", "limit", "used")
 
-    def __init__(self, limit: int, on_change: OnBudget | None = None) -> None:
+    def __init__(self, limit: int, on_change: Callable[[], None] = lambda: None) -> None:
+        """`on_change` is called when the room ends and when it comes back."""
         assert limit > 0
         self.limit = limit
         self.used = 0
@@ -33,22 +28,22 @@ class Budget:
     def take(self, size: int) -> None:
         had_room = self.used < self.limit
         self.used += size
-        if had_room and self.used >= self.limit and self._on_change is not None:
-            self._on_change(has_room=False)
+        if had_room and self.used >= self.limit:
+            self._on_change()
 
     def give(self, size: int) -> None:
         had_room = self.used < self.limit
         self.used -= size
         assert self.used >= 0
-        if not had_room and self.used < self.limit and self._on_change is not None:
-            self._on_change(has_room=True)
+        if not had_room and self.used < self.limit:
+            self._on_change()
 
     def resize(self, limit: int) -> None:
         """Hold so much from now on. What is held already may be more: then nothing is pulled until it has ended."""
         assert limit > 0
         had_room, self.limit = self.has_room, limit
-        if had_room != self.has_room and self._on_change is not None:
-            self._on_change(has_room=self.has_room)
+        if had_room != self.has_room:
+            self._on_change()
 
     def __repr__(self) -> str:
         return f"<Budget {self.used} of {self.limit} bytes>"

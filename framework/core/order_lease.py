@@ -13,6 +13,7 @@ from typing import NamedTuple
 from framework.core import limits
 
 _NEVER = -1
+_NEVER_OVER = 2**62
 
 
 class Asking(NamedTuple):
@@ -40,6 +41,13 @@ class OrderLease:
         self._is_asking = False
         self._epoch = 0
         """Raised whenever what was granted before, or is on its way, must not be believed any more."""
+
+    @classmethod
+    def for_ever(cls) -> OrderLease:
+        """Of a queue that needs no lock: a broadcasting member's, since every member is given all of its messages."""
+        lease = cls(0)
+        lease.until_ms = _NEVER_OVER
+        return lease
 
     def holds(self, now_ms: int) -> bool:
         return now_ms < self.until_ms

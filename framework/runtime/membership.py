@@ -279,17 +279,18 @@ class Membership:
         if self._is_open:  # whether anybody is there is asked now, and by one for all
             self.heartbeats.now(address)
         for group in self.groups:
-            group.kind.crew.leases.connection_lost(address)
+            if group.kind.crew.leases is not None:
+                group.kind.crew.leases.connection_lost(address)
 
     def _routes_changed(self, topic: str) -> None:
         for group in self.groups:
             if topic in group.subscriptions:
                 group.members_changed()
 
-    def _budget_changed(self, *, has_room: bool) -> None:
+    def _budget_changed(self) -> None:
         if self._is_open:
-            self.cluster.pause_pulls(paused=not has_room)
-        if has_room:
+            self.cluster.pause_pulls(paused=not self.budget.has_room)
+        if self.budget.has_room:
             for pull in [pull for group in self.groups for pull in group.owned.values()]:
                 if pull.flow.held_because == "budget":
                     pull.bell.ring()

@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import structlog
 
+from framework.client.inquiries import Inquiries
 from framework.core.census import OTHER_ORDER, Profile, asked, differences, repeated_ids
 from framework.errors import FrameworkError
 from framework.ports import Clock
-from framework.wire.bodies.running import IS_ORDERLY, RunningInfo
+from framework.wire.bodies.running import IS_ORDERLY
 
 log = structlog.get_logger()
 
@@ -35,13 +35,6 @@ PAUSE_A_MEMBER_SECONDS = 0.005  # the same in a group of more than two hundred
 STALE_SECONDS = 150.0
 
 
-class Asks(Protocol):
-    """The calls of the client that a census needs."""
-
-    async def listed(self, group: str, topic: str) -> Sequence[str]: ...
-    async def running_info(self, group: str, topic: str, client_id: str) -> RunningInfo: ...
-
-
 class CensusLoop:
     """One per group."""
 
@@ -51,7 +44,7 @@ class CensusLoop:
         topic: str,
         member: str,
         own: Callable[[], Profile],
-        brokers: Asks,
+        brokers: Inquiries,
         clock: Clock,
         *,
         members: Callable[[], Sequence[str]],

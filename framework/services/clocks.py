@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
 
 import structlog
 
-from framework.core.broker_time import BrokerTime, Reading
+from framework.client.inquiries import Inquiries
+from framework.core.broker_time import BrokerTime
 from framework.errors import FrameworkError, is_said
 from framework.model.snapshot import ClockSnapshot
 from framework.net.task_tree import TaskTree
@@ -59,18 +59,10 @@ class AlignedClock:
         return ClockSnapshot(wall_ms - bounds[1], wall_ms - bounds[0], self.brokers.brokers)
 
 
-class TellsTime(Protocol):
-    """The calls of the client that this needs."""
-
-    def addresses(self) -> list[str]: ...
-    def find(self, broker: str) -> str | None: ...
-    async def clock(self, address: str) -> Reading: ...
-
-
 class ClockLoop:
     """One an application. It never stands in anybody's way: without answers the system's clock counts."""
 
-    def __init__(self, clock: AlignedClock, brokers: TellsTime) -> None:
+    def __init__(self, clock: AlignedClock, brokers: Inquiries) -> None:
         self._clock, self._brokers = clock, brokers
         self._silent: dict[str, str] = {}
         """Broker -> why it did not tell; logged on entering."""

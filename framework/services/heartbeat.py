@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import structlog
 
 from framework import marks
+from framework.client.brokers import Brokers
 from framework.core import limits
 from framework.core.backoff import Backoff
 from framework.errors import FrameworkError, is_said
@@ -38,13 +38,6 @@ log = structlog.get_logger()
 SAY_AGAIN_MS = 60_000
 SHOWN_MAX = 10
 NONE_KNOWN = "no name server names a broker of these topics yet"
-
-
-class Beats(Protocol):
-    """The calls of the client that heartbeats need."""
-
-    def addresses(self) -> list[str]: ...
-    async def heartbeat(self, address: str, heartbeat: Heartbeat) -> HeartbeatAnswer: ...
 
 
 @dataclass(slots=True)
@@ -63,7 +56,7 @@ class HeartbeatLoop:
 
     def __init__(
         self,
-        brokers: Beats,
+        brokers: Brokers,
         describe: Callable[[], Heartbeat],
         clock: Clock,
         chance: Chance,

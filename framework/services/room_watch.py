@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable
 
+from framework.client.retry_rooms import RetryRooms
 from framework.mistakes import RetryQueueMissing
 from framework.net.wakeup import Wakeup
 from framework.ports import Chance
@@ -20,17 +20,10 @@ Groups = Callable[[], list[tuple[str, tuple[str, ...]]]]
 """Each group and the topics that it consumes."""
 
 
-class LooksAtRooms(Protocol):
-    """The calls of the client that this needs."""
-
-    async def look(self, groups: Iterable[tuple[str, Iterable[str]]]) -> None: ...
-    def complaints(self, group: str) -> list[str]: ...
-
-
 class RoomWatch:
     """One per application."""
 
-    def __init__(self, rooms: LooksAtRooms, groups: Groups, chance: Chance) -> None:
+    def __init__(self, rooms: RetryRooms, groups: Groups, chance: Chance) -> None:
         self._rooms, self._groups, self._chance = rooms, groups, chance
         self._bell = Wakeup()
 

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 
 import structlog
 
+from framework.client.brokers import Brokers
 from framework.core import limits
 from framework.core.queue_flow import QueueState
 from framework.errors import FrameworkError
@@ -59,10 +60,6 @@ class Watched(Protocol):
     def start_anew(self, pull: PullLoop) -> None: ...
 
 
-class AsksEnds(Protocol):
-    async def max_offset(self, queue: MessageQueue) -> int: ...
-
-
 @dataclass(slots=True)
 class _Seen:
     """Where a queue was when it last got on."""
@@ -79,7 +76,7 @@ class _Seen:
 class Standstill:
     """One an application."""
 
-    def __init__(self, groups: Callable[[], Iterable[tuple[str, Watched]]], brokers: AsksEnds, clock: Clock) -> None:
+    def __init__(self, groups: Callable[[], Iterable[tuple[str, Watched]]], brokers: Brokers, clock: Clock) -> None:
         self._groups, self._brokers, self._clock = groups, brokers, clock
         # A loop that is lost goes at once, with the messages that it had: the next look may be far away.
         self._seen: WeakKeyDictionary[PullLoop, _Seen] = WeakKeyDictionary()

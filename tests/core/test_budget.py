@@ -12,14 +12,12 @@ from framework.core.budget import Budget
 class Told:
     def __init__(self) -> None:
         self.edges: list[bool] = []
-
-    def __call__(self, *, has_room: bool) -> None:
-        self.edges.append(has_room)
+        self.budget = Budget(100, lambda: self.edges.append(self.budget.has_room))
 
 
 def test_room_ends_at_the_limit_and_comes_back_below_it() -> None:
     told = Told()
-    budget = Budget(100, told)
+    budget = told.budget
 
     budget.take(99)
     assert (True, []) == (budget.has_room, told.edges)
@@ -32,7 +30,7 @@ def test_room_ends_at_the_limit_and_comes_back_below_it() -> None:
 def test_between_the_edges_nobody_is_told() -> None:
     """Pulls already under way overdraw it; a call each would wake every queue for nothing."""
     told = Told()
-    budget = Budget(100, told)
+    budget = told.budget
 
     budget.take(150)
     budget.take(50)
@@ -59,7 +57,7 @@ def test_one_message_larger_than_everything_is_taken_alone() -> None:
 @given(st.lists(st.integers(0, 60), max_size=60))
 def test_edges_alternate_and_agree_with_the_purse(sizes: list[int]) -> None:
     told = Told()
-    budget = Budget(100, told)
+    budget = told.budget
     held: list[int] = []
 
     for size in sizes:
@@ -76,7 +74,7 @@ def test_edges_alternate_and_agree_with_the_purse(sizes: list[int]) -> None:
 
 def test_another_limit_tells_where_it_makes_an_edge() -> None:
     told = Told()
-    budget = Budget(100, told)
+    budget = told.budget
     budget.take(60)
 
     budget.resize(200)

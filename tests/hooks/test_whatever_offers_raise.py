@@ -201,10 +201,8 @@ def test_a_store_of_repeats_and_the_function_that_names_the_key(raises: Raises) 
 
 @whatever
 def test_a_store_that_is_opened(raises: Raises) -> None:
-    store: Any = SimpleNamespace(name="acme", open=raises)
-
     with pytest.raises(ConfigurationError, match=r"consumers\.billing\.progress: the store 'acme' cannot be opened"):
-        opened_store(store, None, "consumers.billing.progress")
+        opened_store("acme", raises, "consumers.billing.progress")
 
 
 @whatever

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -40,7 +40,7 @@ class Scene:
         self.wall, self.brokers = Wall(), Brokers(dict(told))
         self.wall.off_ms = wall_ms
         self.clock = AlignedClock(self.wall)
-        self.clocks = ClockLoop(self.clock, self.brokers)
+        self.clocks = ClockLoop(self.clock, cast("Any", self.brokers))
         self.ages = Ages(self.clock, self.clocks)
 
     async def skipped(self, ages_ms: list[int], queue: MessageQueue = HONEST, dated_ms: int = 0) -> int:
@@ -197,7 +197,9 @@ def test_a_group_that_begins_by_age_begins_at_the_first_message_where_clocks_dis
     scene, offsets = Scene(liar=YEARS, honest=told), Offsets()
 
     async def story() -> int:
-        return (await find_start(offsets, "billing", HONEST, Start("age", HOUR), scene.ages.asked_ms)).offset
+        return (
+            await find_start(cast("Any", offsets), "billing", HONEST, Start("age", HOUR), scene.ages.asked_ms)
+        ).offset
 
     assert expected == played(scene, story)[0]
     assert all(NOW - HOUR <= each <= NOW - HOUR + 1_000 for each in offsets.searched)

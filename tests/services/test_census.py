@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 from framework.core.census import OTHER_ORDER, OTHER_TOPICS, SHARED_ID, Profile
 from framework.errors import BrokerUnreachable, Refused
@@ -43,7 +44,9 @@ class Brokers:
 
 
 def census_of(brokers: Brokers) -> CensusLoop:
-    return CensusLoop("billing", "orders", "me", lambda: OWN, brokers, LoopClock(), members=lambda: [*brokers.members])
+    return CensusLoop(
+        "billing", "orders", "me", lambda: OWN, cast("Any", brokers), LoopClock(), members=lambda: [*brokers.members]
+    )
 
 
 def test_each_is_asked_once_and_what_differs_is_named_once() -> None:
@@ -78,7 +81,13 @@ def test_topics_that_change_while_members_run_are_asked_for_anew() -> None:
         both = replace(OWN, subscriptions={"orders": "*", "payments": "*"})
         brokers, own = Brokers({"me": False, "a": False}, topics=("orders", "payments")), [both]
         census = CensusLoop(
-            "billing", "orders", "me", lambda: own[0], brokers, LoopClock(), members=lambda: [*brokers.members]
+            "billing",
+            "orders",
+            "me",
+            lambda: own[0],
+            cast("Any", brokers),
+            LoopClock(),
+            members=lambda: [*brokers.members],
         )
         task = start(census.run())
         await asyncio.sleep(20)

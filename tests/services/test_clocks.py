@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_a_wrong_clock_is_put_right_and_named_once() -> None:
         wall = Wall()
         clock = AlignedClock(wall)
         brokers = Brokers({"a": 0, "b": 3, "c": HOUR})
-        loop = ClockLoop(clock, brokers)
+        loop = ClockLoop(clock, cast("Any", brokers))
         wall.off_ms = -HOUR
         assert wall.now_ms() == clock.now_ms(), "nobody has said anything yet"
         await loop.ask()
@@ -81,7 +82,7 @@ def test_brokers_that_do_not_tell_are_named_once_and_stand_in_nobodys_way() -> N
         wall = Wall()
         clock = AlignedClock(wall)
         brokers = Brokers({"a": Refused(16, "no permission", request="runtime", peer="a")})
-        loop = ClockLoop(clock, brokers)
+        loop = ClockLoop(clock, cast("Any", brokers))
         await loop.ask()
         task = start(loop.run())
         await asyncio.sleep(100)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any, cast
 
 import pytest
 
@@ -55,7 +56,7 @@ class Fixture:
         self.accepted = 0
         self.client = "me@1"
         self.loop = HeartbeatLoop(
-            self.brokers, self._describe, LoopClock(), EvenChance(), self._accept, shortens=shortens,
+            cast("Any", self.brokers), self._describe, LoopClock(), EvenChance(), self._accept, shortens=shortens,
             why_none=lambda: why_none,
         )  # fmt: skip
         self.task = start(self.loop.run())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any, cast
 
 import pytest
 
@@ -26,7 +27,7 @@ class Rooms:
 
 
 def watch(rooms: Rooms) -> RoomWatch:
-    return RoomWatch(rooms, lambda: [("billing", ("orders",)), ("audit", ("orders",))], EvenChance())
+    return RoomWatch(cast("Any", rooms), lambda: [("billing", ("orders",)), ("audit", ("orders",))], EvenChance())
 
 
 def test_a_start_is_refused_with_every_group_that_lacks_one() -> None:

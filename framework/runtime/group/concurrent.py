@@ -15,7 +15,6 @@ from framework.core.chunk import Chunk
 from framework.core.expiry import Slot
 from framework.model.outcome import Extend, Outcome
 from framework.model.queue import MessageQueue
-from framework.runtime.group.broadcasting import NoLeases
 from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import GroupPlan, Handling
 from framework.runtime.group.popping import PopCopies
@@ -42,7 +41,7 @@ PLACES_MAX = 5  # where some of them hang says where all do
 class Concurrent:
     """One per group that is not orderly; its counterpart is `Ordering`, with the same methods."""
 
-    leases = NoLeases()
+    leases = None
 
     def __init__(self, parts: GroupParts, decide: Decide) -> None:
         plan, world, tree = parts.plan, parts.world, parts.tree

@@ -246,7 +246,7 @@ class ConsumerGroup:
             parts=self._intake_of(queue, handling),
             progress=NOTHING_KEPT if popped is not None else self.progress.of(queue),
             popped=popped,
-            trials=crew.trials,
+            hold_back=crew.trials.pulled,
             breaker=crew.trials.of(plan.counts_for(queue.topic)),
             is_retried=queue.topic == self.retry_topic,
         )

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from framework.core.retry import decide, decide_broadcasting, decide_in_order
 from framework.model.contracts import AllocationStrategy
@@ -17,16 +16,11 @@ from framework.runtime.group.concurrent import Concurrent
 from framework.runtime.group.ordering import Ordering
 from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.popping import EachAll, PopOffsets, PopRoutes
-from framework.services.offsets.commit import Commits
 from framework.services.offsets.local_offsets import LocalOffsets
 from framework.services.outcome.outcomes import Decide
-from framework.services.queue.position import KnowsOffsets
+from framework.services.queue.position import KeepsOffsets
 from framework.services.queue.pull import GroupSide, PullLoop, QueuePulls
 from framework.services.rebalance import KnowsMembers, KnowsRoutes
-
-
-class KeepsOffsets(KnowsOffsets, Commits, Protocol):
-    """Where a group's offsets are kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from framework.core.order_lease import OrderLease
 from framework.core.queue_flow import QueueState
 from framework.core.results import Result
 from framework.model.message import Message
 from framework.model.outcome import Extend, Outcome
 from framework.model.queue import MessageQueue
-from framework.runtime.group.broadcasting import NoLeases
 from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import GroupPlan, Handling
 from framework.services.crew.run import AtWork
@@ -59,11 +59,13 @@ class Ordering:
                 taken=self._taken,
             )
             if plan.needs_locks
-            else NoLeases()
+            else None
         )
+        """None in a broadcasting group: nobody else is given the messages in another order."""
 
     def start(self) -> None:
-        supervise(self._parts.tree, f"leases {self._parts.plan.name}", self.leases.run, self._parts.world.chance)
+        if self.leases is not None:
+            supervise(self._parts.tree, f"leases {self._parts.plan.name}", self.leases.run, self._parts.world.chance)
 
     def adopt(self, plan: GroupPlan, size: int) -> None:
         """Run at most `size` handlers at once from now on, none where the group is paused."""
@@ -82,7 +84,8 @@ class Ordering:
 
     def own(self, pull: PullLoop, handling: Handling) -> None:
         """A queue is ours to claim; its flow begins once it is locked."""
-        self._crew.take(pull, self.leases.claim(pull.queue), handling.in_order)
+        lease = OrderLease.for_ever() if self.leases is None else self.leases.claim(pull.queue)
+        self._crew.take(pull, lease, handling.in_order)
 
     def _ended(self, pull: PullLoop, lane: object, message: Message, end: Result | None) -> None:
         self.trials.ended(pull, lane, message, end)
@@ -104,7 +107,8 @@ class Ordering:
         """Unlock the queue. Where a handler still runs, the lock is left to run out: the next owner begins a minute
         later, not beside it.
         """
-        await self.leases.release(queue, unlock=not self._crew.is_busy(queue))
+        if self.leases is not None:
+            await self.leases.release(queue, unlock=not self._crew.is_busy(queue))
         self._crew.leave(queue)
 
     # What holds messages up
@@ -124,7 +128,7 @@ class Ordering:
         return self._crew.unsent
 
     def blocked_because(self, pull: PullLoop) -> str | None:
-        if pull.flow.state is QueueState.CLAIMED:
+        if self.leases is not None and pull.flow.state is QueueState.CLAIMED:
             return self.leases.waits_because(pull.queue) or "waits for its lock"
         return self._crew.blocked_because(pull.queue)
 

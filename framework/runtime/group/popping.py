@@ -7,7 +7,6 @@ member, the broker decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from framework.client.cluster import Cluster
 from framework.model.contracts import AllocationStrategy
@@ -17,10 +16,9 @@ from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
 from framework.runtime.group.plan import GroupPlan
-from framework.services.offsets.commit import Commits
 from framework.services.outcome.settle import SendsBack
 from framework.services.queue.popped import PopQueue
-from framework.services.queue.position import KnowsOffsets
+from framework.services.queue.position import KeepsOffsets
 
 ANY_QUEUE = -1
 POP = "POP"
@@ -73,14 +71,10 @@ class EachAll:
         return self._strategy.allocate(member, members, queues)
 
 
-class StoresOffsets(KnowsOffsets, Commits, Protocol):
-    """Where a group's offsets are kept."""
-
-
 class PopOffsets:
     """The brokers' offsets; those of popped queues are the brokers' own affair, and what we count is told nobody."""
 
-    def __init__(self, offsets: StoresOffsets) -> None:
+    def __init__(self, offsets: KeepsOffsets) -> None:
         self._offsets = offsets
 
     async def commit_one_way(

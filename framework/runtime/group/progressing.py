@@ -45,11 +45,12 @@ class Progressing:
         group, cluster, world = parts.plan.name, parts.cluster, parts.world
         means = _Means(group, f"{keeping.folder}/{group}", cluster, world, keeping.key)
         here = f"consumers.{group}.progress"
-        store = opened_store(keeping.store, means, here)
+        store = opened_store(keeping.store.name, partial(keeping.store.open, means), here)
         self._instead: _OrInstead | None = None
         if keeping.instead is not None:
             store = self._instead = _OrInstead(
-                group, store, opened_store(keeping.instead, means, here), is_expected=keeping.is_auto
+                group, store, opened_store(keeping.instead.name, partial(keeping.instead.open, means), here),
+                is_expected=keeping.is_auto,
             )  # fmt: skip
         self._shared = GroupProgress(
             group, AskedStore(group, keeping.store.name, store, world.clock),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from framework.declare import ConsumerSpec
 from framework.hooks.failures import plugin_failure, reject_coroutine
@@ -19,16 +19,6 @@ from framework.settings.schema import AppSettings
 
 Onces = dict[tuple[str, str], Once]
 T = TypeVar("T")
-Means_contra = TypeVar("Means_contra", contravariant=True)
-Open_co = TypeVar("Open_co", covariant=True)
-
-
-class Opens(Protocol[Means_contra, Open_co]):
-    """A store of either kind, before it is opened."""
-
-    @property
-    def name(self) -> str: ...
-    def open(self, means: Means_contra) -> Open_co: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +67,20 @@ def once_for(
     for spec in wanting:
         key = (group, spec.topic)
         if key not in running:
-            opened = opened_store(store, means, here, place)
+            opened = opened_store(store.name, partial(store.open, means), here, place)
             running[key] = Once(group, spec.topic, name, opened, world.clock)
     return {spec.topic: running[group, spec.topic] for spec in wanting}
 
 
-def opened_store(
-    store: Opens[Means_contra, Open_co], means: Means_contra, here: str, place: str | None = None
-) -> Open_co:
+def opened_store(name: str, open_it: Callable[[], T], here: str, place: str | None = None) -> T:
     """What a plugin's store opens; ConfigurationError for whatever it raises."""
     try:
-        opened = store.open(means)
+        opened = open_it()
         reject_coroutine(opened, "open()")
     except BaseException as error:  # border: a plugin's
         plugin_failure(error)
         reason = f"{type(error).__name__}: {error}"
-        raise FolderUnusable(f"{here}: the store {store.name!r} cannot be opened: {reason}", place=place) from error
+        raise FolderUnusable(f"{here}: the store {name!r} cannot be opened: {reason}", place=place) from error
     return opened
 
 

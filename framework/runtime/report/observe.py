@@ -140,7 +140,8 @@ def shown(settings: ConsumerSettings) -> dict[str, str]:
 
 
 def _queue(pull: PullLoop, group: ConsumerGroup, clock: Clock) -> QueueSnapshot:
-    flow, blocked, lease = pull.flow, group.blocked_because(pull), group.kind.crew.leases.of(pull.queue)
+    flow, blocked, leases = pull.flow, group.blocked_because(pull), group.kind.crew.leases
+    lease = None if leases is None else leases.of(pull.queue)
     window = flow.window
     held = [chunk.messages for chunk in window.chunks if chunk.count]
     began_ms, now_ms = clock.now_ms() - clock.monotonic() * 1000, clock.now_ms()

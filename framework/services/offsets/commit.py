@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol
 
 import structlog
 
@@ -22,25 +21,17 @@ from framework.core.queue_flow import QueueState
 from framework.errors import BrokerUnreachable, FrameworkError, Superseded, is_said
 from framework.hooks.listeners import NO_LISTENERS, Listeners
 from framework.model.queue import MessageQueue
+from framework.services.queue.position import KeepsOffsets
 from framework.services.queue.pull import PullLoop
 
 log = structlog.get_logger()
-
-
-class Commits(Protocol):
-    """The calls of the client that committing needs."""
-
-    async def commit_one_way(
-        self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
-    ) -> int | None: ...
-    async def commit(self, group: str, queue: MessageQueue, offset: int) -> None: ...
 
 
 class CommitLoop:
     """One per group. It is the only one that sends offsets by themselves."""
 
     def __init__(
-        self, group: str, brokers: Commits, offsets: OffsetTable, owned: Callable[[], Iterable[PullLoop]], *,
+        self, group: str, brokers: KeepsOffsets, offsets: OffsetTable, owned: Callable[[], Iterable[PullLoop]], *,
         others_commit: bool = True, listeners: Listeners = NO_LISTENERS,
         stored: Callable[[MessageQueue], int] = lambda _: -1,
     ) -> None:  # fmt: skip

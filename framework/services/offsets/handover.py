@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import structlog
 
+from framework.client.peeking import Peeks
 from framework.core import limits
 from framework.core.offsets import OffsetTable
-from framework.core.ranges import ProgressRecord, decode
+from framework.core.ranges import Finished, Mark, ProgressRecord, decode, mark_of, why_not
 from framework.errors import FrameworkError
 from framework.model.contracts import KeepsProgress
 from framework.model.queue import MessageQueue
 from framework.ports import Clock
-from framework.services.offsets.comparing import Looks
 from framework.services.offsets.progress_use import NamedStore, StoreUse
 
 log = structlog.get_logger()
@@ -32,7 +32,7 @@ class GroupProgress:
     group: str
     store: KeepsProgress
     use: StoreUse | NamedStore
-    looks: Looks
+    peeks: Peeks
     offsets: OffsetTable
     clock: Clock
     stored: Callable[[str, MessageQueue], Awaitable[int | None]]
@@ -61,6 +61,25 @@ class GroupProgress:
         if last is None or last.is_released or last.owner == self.member or last.owner not in self.members():
             return None
         return last.owner
+
+    async def compared(
+        self, queue: MessageQueue, found: Finished | None, offset: int, stored: int | None
+    ) -> tuple[Finished | None, str | None]:
+        """What may be passed over, or why something must not be: the messages at a record's ends are read again."""
+        if found is None or (stored is not None and offset == stored > found.last.offset):
+            return None, None
+        begins = stored if offset == stored else None
+        at_low = at_last = None
+        if begins is not None and begins >= found.low.offset:
+            at_low = await self._mark_at(queue, found.low.offset)
+            at_last = await self._mark_at(queue, found.last.offset)
+        reason = why_not(found, begins, at_low, at_last)
+        return (found, None) if reason is None else (None, reason)
+
+    async def _mark_at(self, queue: MessageQueue, offset: int) -> Mark | None:
+        for message in await self.peeks.peek(self.group, queue, offset, 1):
+            return mark_of(message) if message.queue_offset == offset else None
+        return None
 
 
 class Handover:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import structlog
 
 from framework import marks
+from framework.client.brokers import Brokers
 from framework.core import limits
 from framework.core.backoff import Backoff
 from framework.core.offset_file import SavedOffsets, encode, newest
@@ -22,7 +23,6 @@ from framework.mistakes import FolderUnusable
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.ports import World
-from framework.services.queue.position import KnowsOffsets
 from framework.wire.bodies.local_offsets import JavaOffsets
 
 log = structlog.get_logger()
@@ -51,7 +51,7 @@ class OffsetFiles:
 class LocalOffsets:
     """One per broadcasting group, and the only one that writes its files."""
 
-    def __init__(self, place: OffsetFiles, brokers: KnowsOffsets, world: World, tree: TaskTree) -> None:
+    def __init__(self, place: OffsetFiles, brokers: Brokers, world: World, tree: TaskTree) -> None:
         self._place, self._world, self._tree = place, world, tree
         self._offsets: dict[MessageQueue, int] = {}
         """Also of queues that nobody names now: a broker that is away comes back."""

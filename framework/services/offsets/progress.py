@@ -22,7 +22,6 @@ from framework.errors import BrokerUnreachable, FrameworkError, Refused, StoreEr
 from framework.model.pulled import Found
 from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
-from framework.services.offsets.comparing import compared
 from framework.services.offsets.handover import GroupProgress, Handover
 from framework.services.queue.intake import Further
 
@@ -146,8 +145,7 @@ class QueueProgress:
             return False
         if last is not None:
             try:
-                looks, finished = self._shared.looks, last.finished
-                found, reason = await compared(looks, self.group, self.queue, finished, offset, stored)
+                found, reason = await self._shared.compared(self.queue, last.finished, offset, stored)
             except FrameworkError as error:
                 reason = self._doubted(error)
         self._unread = 0
@@ -318,7 +316,7 @@ class QueueProgress:
         if self._offsets.unconfirmed(self.queue) is None:
             return
         committable = partial(self._offsets.committable, self.queue)
-        sent = await self._shared.looks.commit_confirmed(self.group, self.queue, committable)
+        sent = await self._shared.peeks.commit_confirmed(self.group, self.queue, committable)
         if sent is None:
             raise StoreError(f"progress of {self.queue}: the queue was released meanwhile")
         self._offsets.confirmed(self.queue, sent)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import structlog
 
@@ -29,7 +29,6 @@ from framework.ports import Clock, Workers
 from framework.services.orderly.calls import OrderCalls
 from framework.services.orderly.desk import Desk, InOrder, Lane
 from framework.services.orderly.ends import OrderlyOutcomes
-from framework.services.orderly.held_lines import HeldLines
 from framework.services.orderly.watch import LOOK_AROUND_MS, Alarms, Pulse, StuckWatch, why_blocked, why_full
 from framework.services.queue.pull import PullLoop
 
@@ -318,3 +317,45 @@ class Orderly:
     def __repr__(self) -> str:
         busy = sum(desk.running > 0 for desk in self._desks.values())
         return f"<Orderly {self._group}: {busy} of {len(self._desks)} queues at work, {len(self._ready)} wait>"
+
+
+class HeldLines:
+    """What an orderly group tries while the handlers of one of its topics fail all: one line at a time.
+
+    The messages stay where they are; a line that is held back (`Lane.is_held_back`) starts nothing.
+    """
+
+    def __init__(self, crew: Orderly) -> None:
+        self._crew, self._trials = crew, 0
+
+    def hold(self, pull: PullLoop) -> None:
+        """Its lines find out by themselves."""
+
+    def put(self, pull: PullLoop, chunk: Chunk) -> None:
+        """It goes to its lines."""
+        pull.crew.offer(chunk)
+
+    def start_one(self, pulls: Iterable[PullLoop], now_ms: int) -> Lane | None:
+        """The first message of the line that was tried longest ago, or never."""
+        wanted, crew = set(pulls), self._crew
+        ready = [
+            lane
+            for lane in crew.lanes()
+            if lane.desk.pull in wanted and not (lane.is_running or lane.is_ready) and crew.startable(lane, now_ms)
+        ]
+        if not ready:
+            return None
+        lane = min(ready, key=lambda each: each.trial)
+        self._trials += 1
+        lane.trial, lane.wakes_ms = self._trials, 0
+        crew.stand_in_line(lane)
+        return lane
+
+    def is_over(self, trial: object) -> bool:
+        assert isinstance(trial, Lane), "these trials are lanes"
+        return not (trial.is_running or trial.is_ready)
+
+    def release(self, pull: PullLoop) -> None:
+        for lane in self._crew.lanes():
+            if lane.desk.pull is pull and lane.line.first is not None:
+                self._crew.stand_in_line(lane)

@@ -6,20 +6,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol
 
 import structlog
 
 from framework import marks
+from framework.client.retry_copies import RetryCopies
 from framework.core.line import Place
 from framework.core.order_batch import BatchEnds, decide_batch
 from framework.core.portion import Portion
 from framework.core.results import Result, kind_of, result_of
 from framework.core.retry import SendBack, Settle, Stay, decide_in_order, pause_ms
 from framework.errors import BrokerUnreachable, FrameworkError
-from framework.model.last_words import LastWords
 from framework.model.message import Message
 from framework.model.outcome import Commit, Outcome, Rollback
 from framework.ports import Chance
@@ -31,18 +29,6 @@ from framework.services.queue.pull import GroupSide
 log = structlog.get_logger()
 
 
-class Buries(Protocol):
-    """The one call of the client that giving up needs."""
-
-    async def dead_letter(self, message: Message, group: str, words: LastWords | None = None) -> None: ...
-
-
-class Tells(ReportsOutcomes, Protocol):
-    """Reports deliveries that were not plain success, and what they block."""
-
-    def blocked(self, group: str, message: Message, queue: str, reason: str, named: Mapping[str, Any]) -> None: ...
-
-
 class OrderlyOutcomes:
     """One a group. Nothing here starts a handler."""
 
@@ -51,8 +37,8 @@ class OrderlyOutcomes:
         side: GroupSide,
         max_retries: int,
         *,
-        brokers: Buries,
-        reports: Tells,
+        brokers: RetryCopies,
+        reports: ReportsOutcomes,
         chance: Chance,
         decide: Decide = decide_in_order,
         ended: Ended,

@@ -7,12 +7,12 @@ One request a broker for all of its queues that are due; brokers do not wait for
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection
 
 import structlog
 
 from framework import marks
+from framework.client.brokers import Brokers
 from framework.core.order_lease import Asking, OrderLease
 from framework.errors import AWAY, BrokerUnreachable, FrameworkError, is_said
 from framework.model.queue import MessageQueue
@@ -23,17 +23,6 @@ from framework.ports import Clock
 log = structlog.get_logger()
 
 
-class LockCalls(Protocol):
-    """The calls of the client that leases need."""
-
-    def where(self, queue: MessageQueue) -> str:
-        """The address at which the queue's locks are kept, as far as that is known now."""
-        ...
-
-    async def lock(self, group: str, client_id: str, queues: Sequence[MessageQueue]) -> Collection[MessageQueue]: ...
-    async def unlock(self, group: str, client_id: str, queues: Sequence[MessageQueue]) -> None: ...
-
-
 class LeaseLoop:
     """One per orderly group; the only writer of its leases."""
 
@@ -41,7 +30,7 @@ class LeaseLoop:
         self,
         group: str,
         member: str,
-        brokers: LockCalls,
+        brokers: Brokers,
         clock: Clock,
         *,
         granted: Callable[[MessageQueue], None],

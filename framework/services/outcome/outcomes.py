@@ -6,8 +6,8 @@ message is retried in place, or it is settled here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import structlog
 
@@ -36,7 +36,7 @@ Ended = Callable[[PullLoop, object, Message, Result | None], None]
 
 
 class ReportsOutcomes(Protocol):
-    """Reports deliveries that were not plain success."""
+    """Reports deliveries that were not plain success, and what they block (`runtime/reports.py`)."""
 
     def ended(
         self, event: str, group: str, message: Message, outcome: Outcome, elapsed_ms: float, *, reason: str = "",
@@ -44,6 +44,7 @@ class ReportsOutcomes(Protocol):
     ) -> None: ...  # fmt: skip
     def failed(self, group: str, message: Message, error: Exception) -> None: ...
     def words(self, reason: str, error: str) -> LastWords: ...
+    def blocked(self, group: str, message: Message, queue: str, reason: str, named: Mapping[str, Any]) -> None: ...
 
 
 class Outcomes:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
-from framework.client.popper import NOT_SUPPORTED, PopTaken
+from framework.client.popper import NOT_SUPPORTED, Popper, PopTaken
 from framework.core import limits
 from framework.core.chunk import Chunk
 from framework.core.held import Entry, Held
@@ -36,21 +36,11 @@ _AGAIN_MS = 1_000
 _LAST_S = 1.0  # how long a leave waits for the last pop; a long poll is longer
 
 
-class AsksToPop(Protocol):
-    """The calls of the client that popping needs."""
-
-    invisible_ms: int
-
-    async def pop(self, most: int) -> PopTaken | NothingNew | Failed: ...
-    async def acknowledge(self, receipts: Sequence[Receipt]) -> None: ...
-    async def change_time(self, receipt: Receipt, invisible_ms: int) -> Receipt | None: ...
-
-
 class PopQueue:
     """One per owned queue that is popped."""
 
     def __init__(
-        self, group: str, queue: MessageQueue, pops: AsksToPop, clock: Clock, pacing: Pacing,
+        self, group: str, queue: MessageQueue, pops: Popper, clock: Clock, pacing: Pacing,
         wanted: Callable[[Message], bool], tree: TaskTree,
     ) -> None:  # fmt: skip
         """`wanted`: the second check of a message's tag, by text."""

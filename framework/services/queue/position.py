@@ -36,13 +36,17 @@ NowAt: TypeAlias = Callable[[str], Awaitable[int | None]]
 """The time by which to age what a broker stored (`services/ages.py`); None: nobody can tell how old it is."""
 
 
-class KnowsOffsets(Protocol):
-    """The calls of the client that positioning needs. Each raises where the broker cannot be asked or refuses."""
+class KeepsOffsets(Protocol):
+    """Where a group's offsets are kept: at its brokers, or on this machine. Each raises where that cannot be asked."""
 
     async def query_offset(self, group: str, queue: MessageQueue) -> int | None: ...
     async def min_offset(self, queue: MessageQueue) -> int: ...
     async def max_offset(self, queue: MessageQueue) -> int: ...
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int: ...
+    async def commit(self, group: str, queue: MessageQueue, offset: int) -> None: ...
+    async def commit_one_way(
+        self, group: str, queue: MessageQueue, committable: Callable[[], int | None]
+    ) -> int | None: ...
 
 
 class Arrivals:
@@ -82,7 +86,7 @@ class Arrivals:
 
 
 async def find_start(
-    brokers: KnowsOffsets, group: str, queue: MessageQueue, policy: Start, now_at: NowAt
+    brokers: KeepsOffsets, group: str, queue: MessageQueue, policy: Start, now_at: NowAt
 ) -> StartingPoint:
     """Ask the broker; raises what the client raises, and the caller asks again later."""
     if marks.rarely("a stored offset is not answered"):

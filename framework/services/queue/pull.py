@@ -95,12 +95,6 @@ NotSuccess = Callable[["PullLoop", Chunk, int, object, float], None]
 """Decides about a message that did not plainly succeed: its queue, chunk, index, result, and when it had begun."""
 
 
-class HoldsBack(Protocol):
-    """Where chunks go while the handlers of their topic fail all."""
-
-    def pulled(self, pull: PullLoop, chunk: Chunk) -> None: ...
-
-
 class PullLoop:
     """One owned queue: its flow, its bell and its loop. Chunks carry it as their `run`."""
 
@@ -118,13 +112,15 @@ class PullLoop:
         parts: Sequence[Part] = (),
         progress: QueueProgress | NothingKept = NOTHING_KEPT,
         popped: PopQueue | None = None,
-        trials: HoldsBack | None = None,
+        hold_back: Callable[[PullLoop, Chunk], None] | None = None,
         breaker: Breaker | None = None,
         is_retried: bool = False,
     ) -> None:
-        """`is_retried`: of the retry topic, where messages of every topic of the group are."""
+        """`hold_back`: takes chunks while the handlers of their topic fail all. `is_retried`: of the retry topic, where
+        messages of every topic of the group are.
+        """
         self.flow = flow
-        self._trials = trials
+        self._hold_back = hold_back
         self.breaker = breaker or Breaker(flow.queue.topic, 0)
         """Its topic's: whether the handlers fail all."""
         self.is_retried = is_retried
@@ -216,8 +212,8 @@ class PullLoop:
         window = flow.window
         chunk = flow.pulled(result, self._clock.monotonic_ms())
         if chunk is not None:
-            if flow.is_tripped and self._trials is not None:
-                self._trials.pulled(self, chunk)
+            if flow.is_tripped and self._hold_back is not None:
+                self._hold_back(self, chunk)
             else:
                 self.crew.offer(chunk)
         elif type(result) is Damaged:

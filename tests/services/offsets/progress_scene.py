@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -121,8 +121,8 @@ class Owner:
     ) -> None:  # fmt: skip
         self.broker, self.offsets = broker, OffsetTable()
         self.shared = GroupProgress(
-            "billing", store or TopicStore().open(Means(broker)), use or NamedStore(), broker, self.offsets,
-            LoopClock(), broker.query_offset, member, lambda: members,
+            "billing", store or TopicStore().open(Means(broker)), use or NamedStore(), cast("Any", broker),
+            self.offsets, LoopClock(), broker.query_offset, member, lambda: members,
         )  # fmt: skip
         self.progress = QueueProgress(self.shared, QUEUE)
         self.window = Window(0, Budget(PLENTY))

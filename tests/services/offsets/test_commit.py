@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import pytest
 
@@ -68,7 +69,7 @@ def nobody() -> list[PullLoop]:
 def test_only_what_is_dirty_is_sent_each_second_and_once() -> None:
     async def story() -> list[tuple[str, int]]:
         brokers, table = Brokers(), table_of(QUEUE, OTHER)
-        task = start(CommitLoop("billing", brokers, table, nobody).run())
+        task = start(CommitLoop("billing", cast("Any", brokers), table, nobody).run())
         await asyncio.sleep(2.5)
         assert [] == brokers.one_way, "nothing when idle"
         table.advance(QUEUE, 60)
@@ -87,7 +88,7 @@ def test_only_what_is_dirty_is_sent_each_second_and_once() -> None:
 def test_what_the_client_puts_off_is_told_as_soon_as_it_may_be() -> None:
     async def story() -> None:
         brokers, table = Brokers(put_off={QUEUE.broker}), table_of(QUEUE)
-        task = start(CommitLoop("billing", brokers, table, nobody).run())
+        task = start(CommitLoop("billing", cast("Any", brokers), table, nobody).run())
         table.advance(QUEUE, 60)
         await asyncio.sleep(1.35)
         brokers.put_off.clear()
@@ -108,7 +109,7 @@ def test_while_something_is_put_off_the_rest_is_not_told_again_more_often() -> N
         brokers, table = Brokers(put_off={QUEUE.broker}), table_of(QUEUE, OTHER)
         pull = object.__new__(PullLoop)
         pull.flow, pull.queue = QueueFlow(OTHER, Budget(PLENTY), FlowLimits()), OTHER
-        task = start(CommitLoop("billing", brokers, table, lambda: [pull]).run())
+        task = start(CommitLoop("billing", cast("Any", brokers), table, lambda: [pull]).run())
         table.advance(QUEUE, 60)
         await asyncio.sleep(29)
         assert [] == brokers.one_way
@@ -132,7 +133,7 @@ def test_an_offset_that_moved_inside_a_chunk_at_work_is_sent_too() -> None:
         pull.flow, pull.queue = flow, QUEUE
         unpositioned = object.__new__(PullLoop)
         unpositioned.flow, unpositioned.queue = QueueFlow(OTHER, Budget(PLENTY), FlowLimits()), OTHER
-        task = start(CommitLoop("billing", brokers, table, lambda: [pull, unpositioned]).run())
+        task = start(CommitLoop("billing", cast("Any", brokers), table, lambda: [pull, unpositioned]).run())
         chunk.low = 4
         await asyncio.sleep(1.5)
         await end(task)
@@ -150,7 +151,7 @@ def test_a_listener_is_told_once_of_each_committed_offset_also_of_those_that_rod
 
         listeners = Listeners(lambda name: hear if name == "offsets_committed" else None)
         brokers, table = Brokers(), OffsetTable()
-        task = start(CommitLoop("billing", brokers, table, nobody, listeners=listeners).run())
+        task = start(CommitLoop("billing", cast("Any", brokers), table, nobody, listeners=listeners).run())
         popped = QUEUE._replace(number=-1)
         for queue in (QUEUE, OTHER, popped):
             table.begin(queue, 50, stored=50)
@@ -196,7 +197,7 @@ def test_an_owner_says_each_half_minute_what_a_former_one_may_have_moved_back(
     async def story() -> list[tuple[str, int]]:
         brokers, table = Brokers(), table_of(QUEUE)
         pull = owning(state=state)
-        loop = CommitLoop("billing", brokers, table, lambda: [pull], others_commit=others_commit)
+        loop = CommitLoop("billing", cast("Any", brokers), table, lambda: [pull], others_commit=others_commit)
         task = start(loop.run())
         await asyncio.sleep(95)
         await end(task)
@@ -212,7 +213,7 @@ def test_a_broker_out_of_reach_is_named_once_and_holds_up_nobody_else() -> None:
             Brokers(failing={"broker-a": BrokerUnreachable("broker-a gives no answer")}),
             table_of(QUEUE, OTHER),
         )
-        task = start(CommitLoop("billing", brokers, table, nobody).run())
+        task = start(CommitLoop("billing", cast("Any", brokers), table, nobody).run())
         table.advance(QUEUE, 60)
         table.advance(OTHER, 70)
         await asyncio.sleep(10.5)
@@ -238,7 +239,7 @@ def test_a_queue_that_was_handed_over_meanwhile_is_not_committed_any_more() -> N
 
     async def story() -> list[tuple[str, int]]:
         brokers, table = Brokers(stall=asyncio.Event()), table_of(QUEUE, OTHER)
-        commits = CommitLoop("billing", brokers, table, nobody)
+        commits = CommitLoop("billing", cast("Any", brokers), table, nobody)
         task = start(commits.run())
         table.advance(QUEUE, 60)
         table.advance(OTHER, 70)
@@ -259,7 +260,7 @@ def test_a_queue_that_was_handed_over_meanwhile_is_not_committed_any_more() -> N
 def test_a_flush_is_a_request_with_an_answer() -> None:
     async def story() -> None:
         brokers, table = Brokers(), table_of(QUEUE)
-        commits = CommitLoop("billing", brokers, table, nobody)
+        commits = CommitLoop("billing", cast("Any", brokers), table, nobody)
         assert await commits.flush(QUEUE), "nothing to say is well said"
         assert [] == brokers.answered
         table.advance(QUEUE, 60)
@@ -280,7 +281,7 @@ def test_a_flush_is_a_request_with_an_answer() -> None:
 def test_a_flush_that_fails_says_so_and_leaves_the_offset_unconfirmed(error: FrameworkError) -> None:
     async def story() -> None:
         brokers, table = Brokers(failing={"broker-a": error}), table_of(QUEUE)
-        commits = CommitLoop("billing", brokers, table, nobody)
+        commits = CommitLoop("billing", cast("Any", brokers), table, nobody)
         table.advance(QUEUE, 60)
         assert not await commits.flush(QUEUE)
         assert 60 == table.unconfirmed(QUEUE)

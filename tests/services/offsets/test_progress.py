@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -117,7 +118,7 @@ def test_ranges_are_kept_only_above_a_confirmed_offset(safeguard: str | None) ->
         async def refuses(*_: object) -> int:
             raise BrokerUnreachable("no answer")
 
-        owner.shared.looks = SimpleNamespace(peek=broker.peek, commit_confirmed=refuses)
+        owner.shared.peeks = cast("Any", SimpleNamespace(peek=broker.peek, commit_confirmed=refuses))
         await owner.flush()
         kept = await store.read(QUEUE)
         assert kept is not None

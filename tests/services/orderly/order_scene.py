@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -99,7 +99,7 @@ class Scene:
         self.pulls: dict[MessageQueue, PullLoop] = {}
         self.leases: dict[MessageQueue, OrderLease] = {}
         ends = OrderlyOutcomes(
-            self, max_retries, brokers=self, reports=self, chance=EvenChance(), ended=lambda *_: None
+            self, max_retries, brokers=cast("Any", self), reports=self, chance=EvenChance(), ended=lambda *_: None
         )
         self.orderly = Orderly(
             "inventory", size, ends, stuck_after_ms=stuck_after_ms, clock=self.clock, workers=self.workers,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Coroutine, Sequence
-from typing import Any
+from typing import Any, cast
 
 from framework.core import limits
 from framework.errors import BrokerUnreachable
@@ -54,7 +54,7 @@ class Scene:
         self.loop = LeaseLoop(
             "inventory",
             "me@1",
-            self.brokers,
+            cast("Any", self.brokers),
             LoopClock(),
             granted=lambda queue: self.told.append(("granted", queue)),
             lost=lambda queue: self.told.append(("lost", queue)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Sequence
+from typing import Any, cast
 
 import pytest
 
@@ -55,7 +56,7 @@ class Scene:
         self.broker = Broker()
         self.told: list[str] = []
         self.loop = LeaseLoop(
-            "inventory", "me@1", self.broker, LoopClock(),
+            "inventory", "me@1", cast("Any", self.broker), LoopClock(),
             granted=lambda _: self.told.append("granted"), lost=lambda _: self.told.append("lost"),
         )  # fmt: skip
         self.running = start(self.loop.run())

@@ -52,7 +52,9 @@ class Scene:
 
     def __init__(self) -> None:
         self.broker, (self.message,) = SlowBroker(), (Message("t", b"0", queue_offset=900),)
-        self.queue = PopQueue("g", QUEUE, self.broker, LoopClock(), cast("Any", None), lambda _: True, TaskTree())
+        self.queue = PopQueue(
+            "g", QUEUE, cast("Any", self.broker), LoopClock(), cast("Any", None), lambda _: True, TaskTree()
+        )
         self.chunk = Chunk([self.message], 0, 1, 10)
 
     async def renewing(self) -> asyncio.Task[None]:
@@ -120,7 +122,7 @@ def test_what_is_popped_in_the_turn_in_which_its_caller_is_cancelled_is_given_ba
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         broker.pop = lambda most: answer  # type: ignore[method-assign, assignment, return-value]
         pacing: Any = Namespace(bucket=None)
-        queue = PopQueue("g", QUEUE, broker, LoopClock(), pacing, lambda _: True, tree)
+        queue = PopQueue("g", QUEUE, cast("Any", broker), LoopClock(), pacing, lambda _: True, tree)
         pulling: asyncio.Task[Any] = start(queue._pop(0))
         task = start(queue.run())
         await asyncio.sleep(0.1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
 import pytest
 
@@ -48,7 +49,7 @@ async def now_at(broker: str) -> int:
 
 
 def find(brokers: Brokers, policy: Start) -> Callable[[], Awaitable[StartingPoint]]:
-    return lambda: find_start(brokers, "billing", QUEUE, policy, now_at)
+    return lambda: find_start(cast("Any", brokers), "billing", QUEUE, policy, now_at)
 
 
 def found(brokers: Brokers, policy: Start) -> StartingPoint:
