@@ -222,7 +222,7 @@ class Engine:
             return DeliveryHooks()
         calls = _watched_by(self._listeners).calls
         calls.now = self.clock.monotonic
-        return DeliveryHooks(calls.before, calls.after, calls=calls)
+        return DeliveryHooks(calls.before, calls.after)
 
     def _crew(self, batching: Batching | None) -> Any:
         if batching is not None:

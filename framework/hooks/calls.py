@@ -74,19 +74,18 @@ class Calls:
         self._started = tuple(by_hook.get("app_started", ()))
         self._stopping = tuple(by_hook.get("app_stopping", ()))
         self._figures = tuple(by_hook.get("figures", ()))
-        self.before_hooks = tuple((each.function, each) for each in by_hook.get("before_consume", ()))
-        """`before_consume` in calling order, for callers that inline them: see `services/call/in_place.py`."""
-        self.after_hooks = tuple((each.function, each, each.takes) for each in by_hook.get("after_consume", ()))
-        """`after_consume`, in the opposite order."""
+        before = tuple((each.function, each) for each in by_hook.get("before_consume", ()))
         self.before: tuple[Callable[[Delivery], Drop | RetryLater | None], ...] = (
-            (self._call_before(),) if self.before_hooks else ()
+            (self._call_before(before),) if before else ()
         )
         """One call for all of them, as for `after`: a delivery pays for no more than the hooks themselves."""
         self.around = tuple(Around(each, self) for each in by_hook.get("around_consume", ()))
         """In calling order, the outermost first."""
+        after = tuple((each.function, each, each.takes) for each in by_hook.get("after_consume", ()))
         self.after: tuple[Callable[[Delivery, Outcome, float, Kind], None], ...] = (
-            (self._call_after(),) if self.after_hooks else ()
+            (self._call_after(after),) if after else ()
         )
+        """In the opposite order."""
         self.before_send = tuple(by_hook.get("before_send", ()))
         """In calling order; for `client/producing/told.py`, as `after_send`."""
         self.after_send = tuple(by_hook.get("after_send", ()))
@@ -130,9 +129,10 @@ class Calls:
         finally:
             self.timed(each, self.now() - began)
 
-    def _call_before(self) -> Callable[[Delivery], Drop | RetryLater | None]:
+    def _call_before(
+        self, pairs: Sequence[tuple[Callable[..., Any], Implementation]]
+    ) -> Callable[[Delivery], Drop | RetryLater | None]:
         """All `before_consume`, in calling order, until one has a verdict."""
-        pairs = self.before_hooks
 
         def call(delivery: Delivery) -> Drop | RetryLater | None:
             if self.looks > 0:
@@ -143,27 +143,23 @@ class Calls:
                 except BaseException as error:  # noqa: BLE001 - border: a hook's
                     self.failed(each, error)
                     continue
-                if verdict is not None and (answer := self.checked(each, verdict)) is not None:
+                if verdict is not None and (answer := self._checked(each, verdict)) is not None:
                     return answer
             if self.now() - delivery.started > SLOW_SECONDS:
-                self.look_closely()
+                self.looks = LOOKED_AT_AFTER  # find out which was slow
             return None
 
         def closely(delivery: Delivery) -> Drop | RetryLater | None:
             self.looks -= 1
             for function, each in pairs:
-                answer = self.checked(each, self.contained(each, function, delivery))
+                answer = self._checked(each, self.contained(each, function, delivery))
                 if answer is not None:
                     return answer
             return None
 
         return call
 
-    def look_closely(self) -> None:
-        """Hooks were slow: find out which."""
-        self.looks = LOOKED_AT_AFTER
-
-    def checked(self, each: Implementation, verdict: object) -> Drop | RetryLater | None:
+    def _checked(self, each: Implementation, verdict: object) -> Drop | RetryLater | None:
         """What a hook's answer means; None where it means nothing."""
         if verdict is None or isinstance(verdict, RetryLater):
             return verdict
@@ -174,9 +170,10 @@ class Calls:
         self.failed(each, TypeError(f"before_consume answered {shorten(verdict)}; {wish}"))
         return None
 
-    def _call_after(self) -> Callable[[Delivery, Outcome, float, Kind], None]:
+    def _call_after(
+        self, pairs: Sequence[tuple[Callable[..., Any], Implementation, int]]
+    ) -> Callable[[Delivery, Outcome, float, Kind], None]:
         """All `after_consume`, in the opposite order."""
-        pairs = self.after_hooks
 
         def call(delivery: Delivery, outcome: Outcome, elapsed_ms: float, kind: Kind) -> None:
             if self.looks > 0:
@@ -195,7 +192,7 @@ class Calls:
                 except BaseException as error:  # noqa: BLE001 - border: a hook's
                     self.failed(each, error)
             if self.now() - delivery.started - elapsed_ms / 1000 > SLOW_SECONDS:
-                self.look_closely()
+                self.looks = LOOKED_AT_AFTER
 
         def closely(*arguments: object) -> None:
             self.looks -= 1

@@ -145,7 +145,7 @@ def test_what_a_context_raises_is_contained_entering_and_leaving(*, is_async: bo
 
 
 @whatever
-def test_in_place_too(raises: Callable[..., Any]) -> None:
+def test_around_a_call_too(raises: Callable[..., Any]) -> None:
     handled: list[bytes] = []
 
     @consumer("orders", "billing")
@@ -163,7 +163,7 @@ def test_in_place_too(raises: Callable[..., Any]) -> None:
 
     calls = host_of(Acme()).calls
     calls.looks = 0
-    call = call_for(bill.spec, DeliveryHooks(calls.before, calls.after, calls.around, calls), LoopClock())
+    call = call_for(bill.spec, DeliveryHooks(calls.before, calls.after, calls.around), LoopClock())
 
     async def story() -> object:
         slot, window = Slot(), Window(0, Budget(PLENTY))

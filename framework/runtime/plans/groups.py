@@ -234,8 +234,7 @@ def _handling(
         before, after = (trace.before, *before), (trace.after, *after)
     undecodable = Undecodable(spec.group, chosen.undecodable, chosen.undecodable_max, Recurring(clock))
     rules = Rules(undecodable, explicit_ack=chosen.explicit_ack)
-    is_alone = observer is None and trace is None
-    hooks = DeliveryHooks(before, after, calls.around, calls if is_alone else None)
+    hooks = DeliveryHooks(before, after, calls.around)
     batching = batching_for(spec, hooks, clock, rules, means) if spec.batch else None
     guard = None
     if means.exits is not None:

@@ -16,7 +16,6 @@ from framework.core.expiry import SlotDelivery, held
 from framework.core.results import HOLDS, Result, by_policy, explicit, kind_of, result_of
 from framework.declare import ConsumerSpec
 from framework.errors import BodyUndecodable
-from framework.hooks.calls import Calls
 from framework.hooks.contexts import Around
 from framework.model.answers import understood
 from framework.model.delivery import BatchDelivery, Delivery
@@ -24,12 +23,10 @@ from framework.model.message import Message
 from framework.model.outcome import Ack, Drop, Kind, Outcome, RetryLater
 from framework.model.retrying import Retry
 from framework.ports import Clock, Workers
-from framework.services.call.arguments import Arguments, invocation_of
+from framework.services.call.arguments import invocation_of
 from framework.services.call.around import surrounded
-from framework.services.call.in_place import hooked_in_place
 from framework.services.call.once import Once
-from framework.services.call.publishing import Means, published
-from framework.services.call.replying import replied
+from framework.services.call.publishing import Means, published, replied
 from framework.services.call.run_once import failure_at_once, failure_awaited
 from framework.services.call.undecodable import Undecodable
 from framework.services.crew.on_thread import on_thread
@@ -37,6 +34,7 @@ from framework.services.crew.run import RUNNING, is_given_up
 
 Before = Callable[[Delivery], Drop | RetryLater | None]
 After = Callable[[Delivery, Outcome, float, Kind], None]
+Stage = Callable[[Callable[..., Any]], Callable[..., Any]]
 SUCCESS = Ack()
 
 
@@ -47,8 +45,6 @@ class DeliveryHooks:
     before: Sequence[Before] = ()
     after: Sequence[After] = ()
     around: Sequence[Around] = ()
-    calls: Calls | None = None
-    """The plugins' calls, where `before` and `after` hold nothing else: they may then be called in place."""
 
     def __bool__(self) -> bool:
         return bool(self.before or self.after or self.around)
@@ -72,39 +68,30 @@ def call_for(
 ) -> Callable[[Message], Any]:
     """The callable that workers run: a coroutine function where it is awaited, a plain one for a sync handler."""
     assert not spec.batch, "a batch handler is called with a batch"
-    rules = rules or Rules()
-    means = means or Means()
-    invoke: Callable[..., Any] = invocation_of(spec, rules.undecodable, means.values)
-    is_async = is_awaited(spec)
-    if is_async and not spec.is_async:
-        invoke = _in_thread(invoke, means.workers)
-    if spec.gives_on:
-        invoke = _giving_on(spec, invoke, means, is_explicit=rules.explicit_ack)
-    if hooks.around:  # within `once`, since a repeat is not run; around publishing, so that what is sent is part of it
-        invoke = surrounded(invoke, hooks.around, is_async=is_async, is_explicit=rules.explicit_ack)
+    rules, means = rules or Rules(), means or Means()
+    is_async, is_explicit, is_told = is_awaited(spec), rules.explicit_ack, bool(hooks or spec.once_ms)
+    if not (is_told or is_explicit or spec.gives_on) and [(each.wants, each.by_name) for each in spec.arguments] == [
+        ("message", False)
+    ]:
+        return spec.function  # for an async handler, too: the caller awaits what it returns
     judge = Judge(spec, hooks, clock, rules, means)
-    if spec.once_ms:
-        assert once is not None, "somebody must remember what was handled"
-        return _async_once(invoke, judge, once, spec)
-    arguments = Arguments(spec, rules.undecodable)
-    if hooks:
-        if not is_async:
-            return _sync_with_hooks(invoke, judge)
-        call = _async_with_hooks(invoke, judge)
-        if hooks.calls is None or hooks.around or spec.gives_on:
-            return call
-        return hooked_in_place(arguments, invoke, call, judge, hooks.calls)
-    begin = judge.begin if any(each.wants in {"delivery", "resource"} for each in spec.arguments) else None
-    if rules.explicit_ack:
-        return _answering(invoke, begin, is_async=is_async)
-    if arguments.takes == "message" and arguments.convert is None and not spec.gives_on:
-        return spec.function
-    # For an async handler, too: the caller awaits what it returns.
-    if begin is not None:
-        return lambda message: invoke(message, begin(message))
-    if arguments.takes is not None and not spec.gives_on:
-        return invoke
-    return lambda message: invoke(message, None)
+    needs_delivery = any(each.wants in {"delivery", "resource"} for each in spec.arguments)
+    # From the handler outwards: what each stage makes of the call so far.
+    stages: tuple[tuple[object, Stage], ...] = (
+        (is_async and not spec.is_async, lambda call: _in_thread(call, means.workers)),
+        (spec.gives_on, lambda call: _giving_on(spec, call, means, is_explicit=is_explicit)),
+        # Around publishing, so that what is sent is part of it; within `once`, since a repeat is not run.
+        (hooks.around, lambda call: surrounded(call, hooks.around, is_async=is_async, is_explicit=is_explicit)),
+        (is_explicit and not is_told, lambda call: _answering(call, is_async=is_async)),
+        (spec.once_ms, lambda call: _async_once(call, judge, once, spec)),
+        (hooks and not spec.once_ms, lambda call: (_async_with_hooks if is_async else _sync_with_hooks)(call, judge)),
+        (needs_delivery and not is_told, lambda call: lambda message: call(message, judge.begin(message))),
+    )
+    call: Callable[..., Any] = invocation_of(spec, rules.undecodable, means.values)
+    for is_wanted, stage in stages:
+        if is_wanted:
+            call = stage(call)
+    return call
 
 
 def judging_for(
@@ -124,10 +111,10 @@ def is_awaited(spec: ConsumerSpec) -> bool:
 
 def _giving_on(
     spec: ConsumerSpec, invoke: Callable[..., Any], means: Means, *, is_explicit: bool
-) -> Callable[[Message, Delivery | None], Any]:
+) -> Callable[..., Any]:
     """What is returned is published, or the reply to the message."""
 
-    async def give_on(message: Message, delivery: Delivery | None) -> object:
+    async def give_on(message: Message, delivery: Delivery | None = None) -> object:
         answer = await invoke(message, delivery)
         if is_given_up():
             return answer  # its message is retried, or settled: nothing of this run is given on
@@ -140,12 +127,15 @@ def _giving_on(
     return give_on
 
 
-def _in_thread(invoke: Callable[..., Any], workers: Workers | None) -> Callable[[Message, Delivery | None], Any]:
+def _in_thread(invoke: Callable[..., Any], workers: Workers | None) -> Callable[..., Any]:
     assert workers is not None, "a plain handler that is awaited takes a thread"
-    return lambda message, delivery: on_thread(workers, lambda: invoke(message, delivery))
+    return lambda message, delivery=None: on_thread(workers, lambda: invoke(message, delivery))
 
 
-def _async_once(invoke: Callable[..., Any], judge: Judge, once: Once, spec: ConsumerSpec) -> Callable[[Message], Any]:
+def _async_once(
+    invoke: Callable[..., Any], judge: Judge, once: Once | None, spec: ConsumerSpec
+) -> Callable[[Message], Any]:
+    assert once is not None, "somebody must remember what was handled"
     key_of, keep_ms = None if spec.by_key else spec.key, spec.once_ms
 
     async def handle(message: Message, delivery: Delivery) -> object:
@@ -168,16 +158,14 @@ def _async_once(invoke: Callable[..., Any], judge: Judge, once: Once, spec: Cons
     return call
 
 
-def _answering(
-    invoke: Callable[..., Any], begin: Callable[[Message], Delivery] | None, *, is_async: bool
-) -> Callable[[Message], Any]:
+def _answering(invoke: Callable[..., Any], *, is_async: bool) -> Callable[..., Any]:
     """Under `explicit_ack`, without hooks: whoever runs it takes nothing for success, and judges nothing else."""
 
-    async def call(message: Message) -> object:
-        return explicit(await invoke(message, None if begin is None else begin(message)))
+    async def call(message: Message, delivery: Delivery | None = None) -> object:
+        return explicit(await invoke(message, delivery))
 
-    def call_at_once(message: Message) -> object:
-        return explicit(invoke(message, None if begin is None else begin(message)))
+    def call_at_once(message: Message, delivery: Delivery | None = None) -> object:
+        return explicit(invoke(message, delivery))
 
     return call if is_async else call_at_once
 

@@ -1,4 +1,4 @@
-"""Sends what a handler returns before its message is settled; only then has the handler succeeded.
+"""Sends what a handler returns, or replies with it, before its message is settled; only then has the handler succeeded.
 
 A failed send is a retry of the message, whatever was declared about the handler's own exceptions: nothing is wrong with
 the message. What was sent before the failure is sent again then.
@@ -14,16 +14,16 @@ from framework.client.producing.bodies import coded
 from framework.errors import ConfigurationError, FrameworkError, shorten
 from framework.mistakes import WrongMoment
 from framework.model.answers import understood
-from framework.model.message import Message
+from framework.model.message import Message, body_of
 from framework.model.outcome import OUTCOMES, Ack, RetryLater
 from framework.ports import Workers
-from framework.services.call.replying import Reply
 from framework.services.call.resources import Values
 
 if TYPE_CHECKING:
     from framework.services.call.exits import ExitWatch
 
 Send = Callable[[Message], Awaitable[object]]
+Reply = Callable[[Message, bytes], Awaitable[object]]
 Encode = Callable[[object], bytes]
 OrderKey = Callable[[Any], str]
 
@@ -66,6 +66,18 @@ async def published(
             raise  # the message cannot be sent as it is, now or later
         except FrameworkError as error:
             return RetryLater(reason=f"publishing to {message.topic} failed: {error}")
+    return Ack()
+
+
+async def replied(answer: object, request: Message, reply: Reply) -> object:
+    """What the handler's answer comes to: itself, or success once the reply was sent or given up.
+
+    A reply that does not arrive is no failure: whoever asked waits for seconds, and a retry comes later.
+    """
+    answer = understood(answer)
+    if answer is None or isinstance(answer, (*OUTCOMES, Exception)):
+        return answer
+    await reply(request, answer.body if isinstance(answer, Message) else body_of(answer))
     return Ack()
 
 

@@ -1,4 +1,4 @@
-"""Hooks that are called in place mean what they mean where the call is put together: one story, both ways."""
+"""Hooks around an async handler mean the same timed one by one and all together: one story, both ways."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from framework.model.message import Message
 from framework.model.outcome import DeadLetter, Kind, Outcome, RetryLater
 from framework.model.queue import MessageQueue
 from framework.services.call.deliver import DeliveryHooks, Rules, call_for
-from framework.services.call.in_place import hooked_in_place
 from framework.services.call.undecodable import Undecodable
 from framework.services.crew.tasks import Crew
 from tests.services.parts import LoopClock, play
@@ -141,22 +140,21 @@ async def by_name(message: Message, *, order: Order) -> object:
     return await do(order, message)
 
 
-def told(function: Callable[..., Any], *, in_place: bool, retry: Retry | None, explicit: bool = False) -> Any:
+def told(function: Callable[..., Any], *, closely: bool, retry: Retry | None, explicit: bool = False) -> Any:
     """All that can be seen from outside of one chunk."""
     notes: list[object] = []
     host = PluginHost(
         objects={"a": Plugin("a", notes), "b": Short("b", notes), "c": Middling("c", notes)}, discover=list
     )
-    host.calls.looks = 0
+    host.calls.looks = 1_000 if closely else 0
     undecodable = Undecodable("billing", "dead_letter", 0)
 
     async def story() -> object:
         clock = LoopClock()
         host.calls.now = clock.monotonic
         spec = replace(consumer("orders", "billing")(function).spec, retry=retry)
-        hooks = DeliveryHooks(host.calls.before, host.calls.after, calls=host.calls if in_place else None)
+        hooks = DeliveryHooks(host.calls.before, host.calls.after)
         call = call_for(spec, hooks, clock, Rules(undecodable, explicit_ack=explicit))
-        assert (hooked_in_place.__name__ in call.__qualname__) is in_place
         chunk = Chunk([Message("orders", body, queue_offset=at) for at, body in enumerate(BODIES)], 0, len(BODIES), 9)
         chunk.run = run = Run(call)
         crew = Crew(1, clock)
@@ -166,7 +164,7 @@ def told(function: Callable[..., Any], *, in_place: bool, retry: Retry | None, e
         while not chunk.is_finished:  # noqa: ASYNC110 - virtual time
             await asyncio.sleep(1)
         worker.cancel()
-        return run.uncommons, run.ended, notes, host.calls.failures, host.calls.slow, undecodable.row, host.calls.looks
+        return run.uncommons, run.ended, notes, host.calls.failures, host.calls.slow, undecodable.row
 
     with capture_logs() as lines:
         return play(story), [(line["event"], line.get("plugin"), line.get("hook")) for line in lines]
@@ -176,14 +174,14 @@ def told(function: Callable[..., Any], *, in_place: bool, retry: Retry | None, e
 @pytest.mark.parametrize("retry", [None, Retry(on=(OSError,), max=3, delays=["1s"])], ids=["bare", "retry"])
 @pytest.mark.parametrize("function", [typed, alone, with_delivery, plain, by_name])
 def test_both_ways_mean_the_same(function: Callable[..., Any], retry: Retry | None, *, explicit: bool) -> None:
-    here = told(function, in_place=True, retry=retry, explicit=explicit)
+    here = told(function, closely=True, retry=retry, explicit=explicit)
 
-    assert told(function, in_place=False, retry=retry, explicit=explicit) == here
+    assert told(function, closely=False, retry=retry, explicit=explicit) == here
     assert "handler failed" not in repr(here)
 
 
 def test_failures_are_contained_and_named_and_do_not_stop_the_others() -> None:
-    (uncommons, ended, notes, failures, *_), lines = told(typed, in_place=True, retry=None)
+    (uncommons, ended, notes, failures, *_), lines = told(typed, closely=False, retry=None)
 
     assert {"a": 2, "b": 2, "c": 3} == failures
     assert ("hook failed", "b", "after_consume") in lines
@@ -210,7 +208,7 @@ def test_a_slow_hook_is_looked_at_closely_from_then_on() -> None:
         clock = LoopClock()
         clock.monotonic = host.calls.now  # type: ignore[method-assign]
         chunk = Chunk([Message("orders", b"", queue_offset=at) for at in range(3)], 0, 3, 9)
-        chunk.run = Run(call_for(spec, DeliveryHooks(host.calls.before, host.calls.after, calls=host.calls), clock))
+        chunk.run = Run(call_for(spec, DeliveryHooks(host.calls.before, host.calls.after), clock))
         crew = Crew(1, clock)
         crew.offer(chunk)
         worker = asyncio.get_running_loop().create_task(crew.work(crew.slots[0]))
