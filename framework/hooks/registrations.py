@@ -17,6 +17,7 @@ from framework.hooks.contained import ContainedPolicy, contained_handler
 from framework.hooks.failures import plugin_failure, reject_coroutine
 from framework.model.box import BoxHandler
 from framework.model.contracts import (
+    COMMANDS,
     AllocationStrategy,
     Codec,
     Command,
@@ -31,11 +32,6 @@ Pair: TypeAlias = tuple[Any, Any]
 Wrong: TypeAlias = Callable[[Any, Any], str | None]
 """What is wrong with a name and what it stands for; None where nothing is."""
 
-OUR_COMMANDS = (
-    "new", "dev", "check", "config", "plugins", "explain", "run", "broker", "topics", "groups", "lag",
-    "tail", "trace", "doctor", "dashboard", "health", "stacks", "top", "snapshot", "send", "reset", "dlq", "pause",
-    "resume", "resize",
-)  # fmt: skip
 _COMMAND = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]*")
 
 
@@ -133,7 +129,7 @@ def _by_name(pairs: Iterable[tuple[str, T]]) -> dict[str, T]:
 def _wrong_name(what: str, name: object) -> str | None:
     if not isinstance(name, str) or not name.strip():
         return f"the {what} {shorten(name)} has no name; its name is a text that is not empty"
-    if what == "command" and name in OUR_COMMANDS:
+    if what == "command" and name in COMMANDS:
         return f"framework-app has a command {name!r} of its own; give yours another name"
     if what == "command" and not _COMMAND.fullmatch(name):
         return f"{name!r} is no name for a command; begin with a letter, and use letters, digits and - _ . :"

@@ -248,6 +248,48 @@ class Command(Protocol):
         ...
 
 
+COMMAND_GROUPS: dict[str, dict[str, str]] = {
+    "develop": {
+        "new": "writes the folder of a new application or plugin: `new app NAME`, `new plugin NAME`",
+        "dev": "runs an application with its own broker, restarts at each change, a line per message",
+        "check": "reads settings, handlers and plugins; lists all errors",
+        "config": "reads the settings: where each value comes from, or their schema for editors",
+        "plugins": "reads which plugins are loaded, their sources and their hooks",
+        "explain": "reads what the id of an error or a log line means, and what to do; offline",
+    },
+    "operate": {
+        "run": "runs the handlers of an application; commits the offsets of its groups",
+        "broker": "runs the built-in broker; writes to its own folder only",
+    },
+    "look (a broker is only asked)": {
+        "topics": "reads the topics of a cluster",
+        "groups": "reads the groups of a cluster, or one: members, queues, what is wrong",
+        "lag": "reads how far groups are behind, in messages and in time",
+        "tail": "reads messages of a topic; joins no group",
+        "trace": "reads where a message is, and what became of it in each group",
+        "doctor": "reads what is usually wrong in a cluster or a group, with the remedy",
+        "dashboard": "reads all of this for a browser; with --allow-writes its pages may change it",
+    },
+    "look at a running application (its control socket is asked)": {
+        "health": "reads whether it lives, or with --ready is ready, and why not; exits with 0 or 1",
+        "stacks": "reads every handler that runs: its message, for how long, and where it is",
+        "top": "reads what its groups do, again and again; pauses and resumes by keys",
+        "snapshot": "reads the whole picture, as JSON",
+    },
+    "change (--dry-run shows the plan; without --yes it asks)": {
+        "send": "writes a message to a topic, or one for each line of a file; does not ask",
+        "reset": "writes where a group goes on; shows what comes again",
+        "dlq": "reads a group's dead letters (list, show), or writes (replay, drop)",
+        "pause": "writes to a running application: a group of it starts nothing, until `resume`",
+        "resume": "writes to it: the group goes on",
+        "resize": "writes to it: how many handlers of a group run at once",
+    },
+}
+"""Each command says in its line whether it reads or writes, as whoever is called at night wants to know."""
+COMMANDS = {name: text for commands in COMMAND_GROUPS.values() for name, text in commands.items()}
+"""`cli/main.py` shows and runs them; a plugin may not offer one of these names."""
+
+
 @runtime_checkable
 class Runner(Protocol):
     """How handlers are run that name an engine: `@consumer(..., engine="spark")`."""

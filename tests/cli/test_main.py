@@ -19,6 +19,7 @@ from framework.errors import (
     RequestTimedOut,
     StoreError,
 )
+from framework.model.contracts import COMMAND_GROUPS, COMMANDS
 
 Capture = pytest.CaptureFixture[str]
 
@@ -55,7 +56,7 @@ def test_wrong_usage_is_one_line_and_2(arguments: list[str], complaint: str, cap
     assert "" == shown.out
 
 
-@pytest.mark.parametrize("command", sorted(main.COMMANDS))
+@pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_every_command_has_help(command: str, capsys: Capture) -> None:
     assert ExitCode.CLEAN == main.run([command, "--help"])
 
@@ -69,8 +70,8 @@ def test_help_is_a_screen_of_groups_and_each_line_says_whether_it_reads_or_write
 
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 50
-    assert [*main.GROUPS] == [line for line in lines if line in main.GROUPS]
-    for name, text in main.COMMANDS.items():
+    assert [*COMMAND_GROUPS] == [line for line in lines if line in COMMAND_GROUPS]
+    for name, text in COMMANDS.items():
         assert f"  {name:<10}{text}" in lines
         assert text.split()[0] in {"reads", "writes", "runs"}
         assert len(text) <= 90

@@ -13,7 +13,7 @@ from framework.cli import main
 from framework.cli.exit_codes import ExitCode
 from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
-from framework.hooks.registrations import OUR_COMMANDS
+from framework.model.contracts import COMMANDS
 
 Capture = pytest.CaptureFixture[str]
 
@@ -114,7 +114,7 @@ class Quiet:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        *[(name, f"framework-app has a command {name!r} of its own") for name in main.COMMANDS],
+        *[(name, f"framework-app has a command {name!r} of its own") for name in COMMANDS],
         ("", "the command '' has no name"),
         (5, "the command 5 has no name; its name is a text that is not empty"),
         (None, "the command None has no name"),
@@ -133,10 +133,6 @@ def test_a_name_that_no_command_can_have_is_refused(name: object, reason: str) -
     (mistake,) = host.mistakes
     assert str(mistake).startswith(f"plugin 'acme': {reason}")
     assert {} == host.commands
-
-
-def test_the_names_that_are_taken_are_those_of_the_command_line() -> None:
-    assert tuple(main.COMMANDS) == OUR_COMMANDS
 
 
 ORDERED = """

@@ -10,6 +10,7 @@ import pytest
 
 from framework.cli import main
 from framework.cli.exit_codes import ExitCode
+from framework.model.contracts import COMMANDS
 from tests.docs.words import parser_of
 
 Capture = pytest.CaptureFixture[str]
@@ -38,7 +39,7 @@ def refused(capsys: Capture, *words: str) -> str:
     return line.removesuffix(f"; see framework-app {words[0]} --help [FA-U001]")
 
 
-@pytest.mark.parametrize("command", sorted(set(main.COMMANDS) - {"explain"}))  # which takes any number of ids
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"explain"}))  # which takes any number of ids
 def test_a_word_too_many_is_called_that(command: str, capsys: Capture) -> None:
     words = words_of(command)
     words = ["serve", "file"] if command == "broker" else words
@@ -47,7 +48,7 @@ def test_a_word_too_many_is_called_that(command: str, capsys: Capture) -> None:
     assert f"framework-app {command}: one word too many: 'surplus'; quote a value that has spaces" == line
 
 
-@pytest.mark.parametrize("command", sorted(main.COMMANDS))
+@pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_an_empty_word_is_a_variable_that_is_not_set(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
@@ -69,7 +70,7 @@ def test_an_empty_word_is_a_variable_that_is_not_set(
     assert [] == list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("command", sorted(main.COMMANDS))
+@pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_what_is_no_text_is_refused(command: str, capsys: Capture) -> None:
     """As Python hands it over: a byte that is not UTF-8 is half of a surrogate pair."""
     line = refused(capsys, command, *words_of(command), "--debug", "caf\udce9")

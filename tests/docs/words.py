@@ -11,6 +11,7 @@ from pathlib import Path
 
 from framework.cli import main, plugin_commands
 from framework.cli.exit_codes import ExitCode
+from framework.model.contracts import COMMANDS
 from tests.docs.blocks import ROOT
 
 OTHERS = frozenset({
@@ -97,7 +98,7 @@ def usage(words: list[str]) -> str | None:
 
 
 def parser_of(name: str) -> main.CommandParser:
-    if name in main.COMMANDS:
+    if name in COMMANDS:
         room = "live" if name in main.OF_RUNNING else "commands"
         module = import_module(f"framework.cli.{room}.{name}")
         command = main._command(name, module.__doc__)

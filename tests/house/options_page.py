@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from framework.cli import main
+from framework.model.contracts import COMMAND_GROUPS
 from tests.docs.words import parser_of
 
 OPTIONS = Path(__file__).parents[2] / "docs" / "options.md"
@@ -24,7 +24,7 @@ def options_page() -> str:
     shared = {option: action for action in _options("run") for option in action.option_strings if option in SHARED}
     rows = [_row("run", shared[option]) for option in SHARED]
     parts = [f"{HEAD}These are the same everywhere:\n\n| option | meaning |\n|---|---|\n" + "\n".join(rows) + "\n"]
-    for title, commands in main.GROUPS.items():
+    for title, commands in COMMAND_GROUPS.items():
         parts.append(f"## {title.partition(' (')[0].capitalize()}\n")
         parts += ["\n".join(_described(name, text)) + "\n" for name, text in commands.items()]
     return "\n".join(parts).rstrip() + "\n"

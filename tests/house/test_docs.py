@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.cli.main import COMMANDS
+from framework.model.contracts import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("plugins/*/README.md")])
