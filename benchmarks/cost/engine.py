@@ -236,7 +236,9 @@ class Engine:
 
     def _in_order(self, call: Callable[[Message], Any], batching: Batching | None) -> None:
         nobody: Any = None  # nothing fails
-        ends = OrderlyOutcomes(self.side, 16, brokers=nobody, reports=nobody, chance=nobody, ended=nobody)
+        ends = OrderlyOutcomes(
+            self.side, 16, stuck_after_ms=PLENTY, brokers=nobody, reports=nobody, chance=nobody, ended=nobody
+        )
         crew = Orderly(
             GROUP, CONCURRENCY, ends, stuck_after_ms=900_000, clock=self.clock, workers=self.workers, tree=self.tree
         )

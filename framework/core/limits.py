@@ -80,7 +80,7 @@ SEND_BACK_DELAY_MS = 5_000  # as the Java client, which runs the handler again, 
 SEND_BACK_DELAY_MAX_MS = 300_000  # what refuses a copy now, refuses it for as long as some person lets it
 
 # Handlers
-HANDLER_MS = 900_000  # as the Java client: consumeTimeout; in order, whoever takes longer is counted as timed out
+HANDLER_MS = 900_000  # as the Java client: consumeTimeout
 STALL_MS = 1_000  # an event loop that does nothing else for so long is blocked by somebody
 SLOW_HOOK_MS = 100  # hooks are quick by contract: on the event loop nothing else runs meanwhile
 EXPIRY_GRAIN_MS = 20  # limits that end so close together are looked at together; a fifth of what an expiry may be late

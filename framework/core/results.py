@@ -6,7 +6,6 @@ says about failures. It knows no clock: age and attempt are told.
 
 from __future__ import annotations
 
-from framework.core import limits
 from framework.core.retry import outcome_of
 from framework.errors import BodyUnavailable, RecordDamaged
 from framework.model.answers import understood
@@ -63,11 +62,11 @@ def result_of(value: object) -> Result:
     return Result(outcome, "failed" if isinstance(outcome, RetryLater | DeadLetter | Suspend) else "success")
 
 
-def kind_of(result: Result, elapsed_ms: float) -> Kind:
-    """The kind as it is told of an orderly handler, which nothing limits: one that took long is named for that, as in
-    Java's statistics.
+def kind_of(result: Result, elapsed_ms: float, stuck_after_ms: float) -> Kind:
+    """The kind as it is told of an orderly handler, which nothing limits: one that took long enough to be stuck is
+    named for that, as in Java's statistics.
     """
-    return "timed_out" if elapsed_ms >= limits.HANDLER_MS else result.kind
+    return "timed_out" if elapsed_ms >= stuck_after_ms else result.kind
 
 
 FAILURES: tuple[Kind, ...] = ("exception", "timed_out")

@@ -43,12 +43,13 @@ class ConsumerSettings(Section):
     """Messages stored longer ago than this are done without being handled, except retries. Empty: no such rule."""
     skip_backlog_over: Annotated[int, Field(ge=0)] | None = None
     """Messages further behind their queue's end than this are done unhandled, except retries. Empty: no such rule."""
-    timeout: Live[Annotated[Duration, Field(ge=1)] | None] = 900_000
+    timeout: Live[Annotated[Duration, Field(ge=1)] | None] = limits.HANDLER_MS
     """How long a handler may run before `expiry` decides about its message. Not for orderly groups. Empty: no limit."""
     expiry: Live[Annotated[str, Field(min_length=1)]] = "send_back"
     """What happens to a message at `timeout`: send_back, dead_letter, drop, extend (runs on), or a plugin's policy."""
-    stuck_after: Annotated[Duration, Field(ge=1)] = 900_000
-    """Orderly groups: report a queue or key that one message has blocked for this long, once per message."""
+    stuck_after: Annotated[Duration, Field(ge=1)] = limits.HANDLER_MS
+    """Orderly groups: report a queue or key that one message has blocked for this long, once per message. A
+    handler that fails after running for this long is counted as timed_out."""
     delivery: Literal["pull", "pop", "broker"] = "pull"
     """How messages are taken. pull: members divide the queues. pop: any member takes any message, and brokers keep
     which are done (RocketMQ 5.0 and later). broker: pop or pull, as mqadmin setConsumeMode says per topic. See

@@ -315,3 +315,32 @@ def test_a_handler_over_its_limit_is_timed_out_once(caller: Caller, act: Callabl
         group = desk.snapshot().groups[0]
         late = int(act is not never_ending)
         assert (2, 1, 1, 0, late) == (group.handled, group.retried, group.timed_out, group.raised, group.late)
+
+
+async def slow_and_failing() -> None:
+    await asyncio.sleep(50)
+    raise ConnectionError("no answer")
+
+
+@pytest.mark.parametrize(("stuck_after", "kind"), [("45s", "timed_out"), ("15m", "exception")])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_an_orderly_handler_that_runs_for_stuck_after_is_counted_as_timed_out(
+    batch: int, stuck_after: str, kind: str
+) -> None:
+    """Nothing limits it, so what counts as long is what the group says of it."""
+    watching, acts = Watching(), [slow_and_failing]
+    options: dict[str, Any] = {"batch": batch} if batch > 1 else {}
+
+    async def bill(given: Any) -> None:
+        if acts:
+            await acts.pop()()
+
+    bill.__annotations__["given"] = list[Message] if batch > 1 else Message
+    handler = consumer("orders", "billing", orderly=True, **options)(bill)
+    plugins = PluginHost(discover=list, objects={"watching": watching})
+    with Harness(handler, settings={"consumers": {"billing": {"stuck_after": stuck_after}}}, plugins=plugins) as desk:
+        desk.send("orders", "first", keys="one")
+        desk.sleep("2m")
+        group = desk.snapshot().groups[0]
+    assert (int(kind == "timed_out"), int(kind == "exception")) == (group.timed_out, group.raised)
+    assert [kind, "success"] == watching.kinds

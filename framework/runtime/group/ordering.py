@@ -37,8 +37,8 @@ class Ordering:
         plan, cluster, world = parts.plan, parts.cluster, parts.world
         self._parts, self._restart = parts, restart
         ends = OrderlyOutcomes(
-            side, plan.max_retries, brokers=cluster.retry_copies, reports=parts.reports, chance=world.chance,
-            decide=decide, ended=self._ended,
+            side, plan.max_retries, stuck_after_ms=plan.settings.stuck_after, brokers=cluster.retry_copies,
+            reports=parts.reports, chance=world.chance, decide=decide, ended=self._ended,
         )  # fmt: skip
         self._crew = Orderly(
             plan.name, plan.settings.concurrency, ends, stuck_after_ms=plan.settings.stuck_after, clock=world.clock,

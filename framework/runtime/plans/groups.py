@@ -233,7 +233,7 @@ def _handling(
     if trace is not None:  # outermost: a delivery that a plugin decides on has its two records, too
         before, after = (trace.before, *before), (trace.after, *after)
     undecodable = Undecodable(spec.group, chosen.undecodable, chosen.undecodable_max, Recurring(clock))
-    rules = Rules(undecodable, explicit_ack=chosen.explicit_ack)
+    rules = Rules(undecodable, explicit_ack=chosen.explicit_ack, stuck_after_ms=chosen.stuck_after)
     hooks = DeliveryHooks(before, after, calls.around)
     batching = batching_for(spec, hooks, clock, rules, means) if spec.batch else None
     guard = None

@@ -7,11 +7,13 @@ function itself.
 
 from __future__ import annotations
 
+import math
 from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from framework.core import limits
 from framework.core.expiry import SlotDelivery, held
 from framework.core.results import HOLDS, Result, by_policy, explicit, kind_of, result_of
 from framework.declare import ConsumerSpec
@@ -56,6 +58,8 @@ class Rules:
 
     undecodable: Undecodable = field(default_factory=lambda: Undecodable("", "dead_letter", 0))
     explicit_ack: bool = False
+    stuck_after_ms: int = limits.HANDLER_MS
+    """In order: a handler that took this long is told of as one that timed out."""
 
 
 def call_for(
@@ -250,11 +254,12 @@ def _all_in_turn(afters: tuple[After, ...]) -> After | None:
 class Judge:
     """Begins a handler's deliveries, judges what the handler returned, calls hooks. Shared by threads; no state."""
 
-    __slots__ = ("_ages", "_is_orderly", "_retry", "_undecodable", "after", "before", "group", "is_explicit",
+    __slots__ = ("_ages", "_retry", "_stuck_after_ms", "_undecodable", "after", "before", "group", "is_explicit",
                  "is_plain", "now")  # fmt: skip
 
     def __init__(self, spec: ConsumerSpec, hooks: DeliveryHooks, clock: Clock, rules: Rules, means: Means) -> None:
-        self.group, self.now, self._is_orderly = spec.group, clock.monotonic, spec.orderly
+        self.group, self.now = spec.group, clock.monotonic
+        self._stuck_after_ms = rules.stuck_after_ms if spec.orderly else math.inf
         self._ages = means.ages or (lambda _: clock.now_ms())
         self.before = _first_verdict(tuple(hooks.before))
         self.after = _all_in_turn(tuple(reversed(hooks.after)))
@@ -309,6 +314,5 @@ class Judge:
             running = delivery.running
             verdict = None if running is None else running.verdict
             result = result_of(value) if verdict is None else Result(verdict, "timed_out")
-            kind = kind_of(result, elapsed_ms) if self._is_orderly else result.kind
-            self.after(delivery, result.outcome, elapsed_ms, kind)
+            self.after(delivery, result.outcome, elapsed_ms, kind_of(result, elapsed_ms, self._stuck_after_ms))
         return value

@@ -37,6 +37,7 @@ class OrderlyOutcomes:
         side: GroupSide,
         max_retries: int,
         *,
+        stuck_after_ms: int,
         brokers: RetryCopies,
         reports: ReportsOutcomes,
         chance: Chance,
@@ -45,6 +46,7 @@ class OrderlyOutcomes:
     ) -> None:
         """`ended` hears of each message that was not plain success, before anything follows from it."""
         self._group, self._max_retries, self._decide = side.plan.name, max_retries, decide
+        self._stuck_after_ms = stuck_after_ms
         self._brokers, self._reports, self._side, self._counts = brokers, reports, side, side.counts
         self._clock, self._chance, self._ended = side.clock, chance, ended
 
@@ -104,7 +106,7 @@ class OrderlyOutcomes:
             self._reports.failed(self._group, message, end.error)
         outcome = lane.outcome = end.outcome
         elapsed_ms = lane.elapsed_ms = (self._clock.monotonic() - lane.started) * 1000
-        self._counts.add_kind(kind_of(end, elapsed_ms))
+        self._counts.add_kind(kind_of(end, elapsed_ms, self._stuck_after_ms))
         if line.is_manual and isinstance(result, Rollback):
             self._roll_back(lane, portion, message, result, now_ms)
             return
@@ -154,7 +156,7 @@ class OrderlyOutcomes:
         judged = [result_of(result) for result in results]
         for message, result, end in zip(messages, results, judged, strict=True):
             if result is not None:
-                self._counts.add_kind(kind_of(end, elapsed_ms))
+                self._counts.add_kind(kind_of(end, elapsed_ms, self._stuck_after_ms))
             if end.error is not None:
                 self._reports.failed(self._group, message, end.error)
         rollback = next((result for result in results if isinstance(result, Rollback)), None)

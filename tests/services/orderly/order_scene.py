@@ -99,7 +99,13 @@ class Scene:
         self.pulls: dict[MessageQueue, PullLoop] = {}
         self.leases: dict[MessageQueue, OrderLease] = {}
         ends = OrderlyOutcomes(
-            self, max_retries, brokers=cast("Any", self), reports=self, chance=EvenChance(), ended=lambda *_: None
+            self,
+            max_retries,
+            stuck_after_ms=stuck_after_ms,
+            brokers=cast("Any", self),
+            reports=self,
+            chance=EvenChance(),
+            ended=lambda *_: None,
         )
         self.orderly = Orderly(
             "inventory", size, ends, stuck_after_ms=stuck_after_ms, clock=self.clock, workers=self.workers,
