@@ -57,12 +57,12 @@ class ConsumerSettings(Section):
     invisible: Annotated[Duration, Field(ge=5_000, le=300_000)] = 60_000
     """How long a popped message is hidden from other members. It is renewed while the message waits or is handled;
     after a crash, another member gets the message when this is over. Not with `delivery: pull`."""
-    pull_batch: Annotated[int, Field(ge=1, le=1024)] = 32
+    pull_batch: Annotated[int, Field(ge=1, le=1024)] = limits.PULL_BATCH
     """Messages per pull. A RocketMQ broker returns at most 32."""
-    cache_count: Live[Annotated[int, Field(ge=1, le=65_535)]] = 1_000
+    cache_count: Live[Annotated[int, Field(ge=1, le=65_535)]] = limits.CACHED_MESSAGES_MAX
     """Stop pulling a queue while it holds more pulled messages than this that are not done. One pull may exceed it by
     `pull_batch`."""
-    cache_bytes: Live[Annotated[Size, Field(ge=1 << 16)]] = 100 << 20
+    cache_bytes: Live[Annotated[Size, Field(ge=1 << 16)]] = limits.CACHED_BYTES_MAX
     """Stop pulling a queue while its pulled messages take more bytes than this. `app.budget` limits all queues."""
     topic_count: Live[Annotated[int, Field(ge=1)] | None] = None
     """`cache_count` for all owned queues of a topic together, in equal shares. Empty: no such limit."""

@@ -69,14 +69,14 @@ def test_a_span_without_messages_holds_nobody() -> None:
     [
         (None, range(1_000), 100),
         ("count", range(1_001), 100),
-        (None, [0], 104_857_600),
-        ("bytes", [0], 104_857_601),
+        (None, [0], 16_777_216),
+        ("bytes", [0], 16_777_217),
         (None, [0, 2_000], 100),
         ("span", [0, 2_001], 100),
     ],
 )
 def test_the_defaults_hold_at_their_very_edges(expected: str | None, offsets: Sequence[int], size: int) -> None:
-    """1,000 messages, 100 MiB and a span of 2,000 go on; one more of each holds."""
+    """1,000 messages, 16 MiB and a span of 2,000 go on; one more of each holds."""
     window = window_at()
     admit(window, list(offsets), size=size)
 
@@ -95,4 +95,4 @@ def test_a_topics_bounds_are_divided_among_its_owned_queues(queues: int, message
 
 
 def test_the_defaults_are_those_of_the_limits_file() -> None:
-    assert FlowLimits(1_000, 100 * 1024 * 1024, 2_000) == FlowLimits()
+    assert FlowLimits(1_000, 16 * 1024 * 1024, 2_000) == FlowLimits()

@@ -24,4 +24,5 @@ def test_members_are_looked_at_more_often_than_balanced() -> None:
 
 def test_one_pull_fits_the_bounds_of_a_queue_and_of_the_process() -> None:
     assert limits.PULL_BATCH < limits.CACHED_MESSAGES_MAX <= limits.SPAN_MAX
-    assert limits.PULL_BYTES_MAX < limits.BUDGET_BYTES <= limits.CACHED_BYTES_MAX
+    assert limits.PULL_BYTES_MAX < limits.CACHED_BYTES_MAX
+    assert limits.CACHED_BYTES_MAX < limits.BUDGET_BYTES, "a queue's bound acts before the process's"

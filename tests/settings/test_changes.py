@@ -53,7 +53,7 @@ def test_each_difference_is_named_in_the_order_of_the_schema() -> None:
     ("name", "value", "said"),
     [
         ("timeout", "3s", "15m -> 3s"), ("timeout", None, "15m -> none"), ("topic_bytes", "1MiB", "none -> 1MiB"),
-        ("rate", "100/s", "none -> 100/s"), ("cache_bytes", "64KiB", "100MiB -> 64KiB"),
+        ("rate", "100/s", "none -> 100/s"), ("cache_bytes", "64KiB", "16MiB -> 64KiB"),
         ("start", "30m", "last -> 30m"),
         ("allocation", {"nearby": {"by": "averaging"}}, 'averaging -> {"nearby": {"by": "averaging"}}'),
     ],

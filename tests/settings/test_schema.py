@@ -7,6 +7,7 @@ import re
 import pytest
 from pydantic import ValidationError
 
+from framework.core.flow_control import FlowLimits
 from framework.model.subscription import Start
 from framework.settings.consumers import ConsumerSettings
 from framework.settings.schema import AppSettings, TlsSettings
@@ -25,6 +26,16 @@ def test_no_file_at_all_is_fine() -> None:
     assert 3_000 == settings.cluster.request_timeout
     assert ConsumerSettings() == settings.consumer("anybody")
     assert () == settings.warnings
+
+
+def test_a_queues_bound_of_bytes_acts_before_the_process_has_no_room_left() -> None:
+    settings = AppSettings()
+    bounds = FlowLimits()
+
+    assert settings.app.budget // 4 == settings.consumer("anybody").cache_bytes
+    assert (bounds.messages_max, bounds.bytes_max) == (
+        settings.consumer("anybody").cache_count, settings.consumer("anybody").cache_bytes,
+    )  # fmt: skip
 
 
 def test_settings_are_frozen() -> None:
