@@ -1,17 +1,12 @@
 """The settings as JSON Schema, so that an editor completes and checks a settings file while it is written.
 
 It describes values as a file writes them: `30s`, not 30000. Owns no key, default or meaning: they come from `schema.py`
-and the plugins' models. Meanings are read from their source code, which is too slow for a start.
+and the plugins' models.
 """
 
 from __future__ import annotations
 
-import ast
-import inspect
 from collections.abc import Mapping
-from functools import cache
-from itertools import pairwise
-from textwrap import dedent
 from typing import Any
 
 from pydantic import BaseModel, SecretBytes, SecretStr
@@ -56,11 +51,10 @@ def _described(model: type[BaseModel], template: str = "#/$defs/{model}") -> Jso
     for each in models_below(model):
         part = generated if each is model else generated.get("$defs", {}).get(each.__name__, {})
         part.pop("title", None)
-        said = meanings(each)
         for name, field in each.model_fields.items():
             key = field.validation_alias if isinstance(field.validation_alias, str) else name
             if key in part.get("properties", {}):
-                part["properties"][key] = _property(part["properties"][key], field, said.get(name, ""))
+                part["properties"][key] = _property(part["properties"][key], field)
     return generated
 
 
@@ -74,12 +68,11 @@ def _described_plugin(name: str, model: type[BaseModel]) -> Json:
     return {**found, "$defs": {f"{name}.{each}": part for each, part in inner.items()}}
 
 
-def _property(found: Json, field: FieldInfo, meaning: str) -> Json:
+def _property(found: Json, field: FieldInfo) -> Json:
     entries = found.get("additionalProperties")
     if isinstance(entries, dict) and "$ref" in entries:
         found["additionalProperties"] = _or(entries, _NOTHING)  # `billing:` with nothing behind it has the defaults
-    said = meaning or field.description or ""
-    described = {"description": one_line(said)} if said else {}
+    described = {"description": one_line(field.description)} if field.description else {}
     if "$ref" in found:
         return {**_or({"$ref": found["$ref"]}, _NOTHING), **described}
     shape = {key: value for key, value in found.items() if key not in _LEFT_OUT}
@@ -127,20 +120,3 @@ def _default(field: FieldInfo) -> Any:
             return ""
         case _:
             return str(value)
-
-
-@cache
-def meanings(model: type[BaseModel]) -> Mapping[str, str]:
-    """Key -> the text below it in the model's source; where that cannot be read, what its fields say themselves."""
-    try:
-        tree = ast.parse(dedent(inspect.getsource(model)))
-    except (OSError, SyntaxError, TypeError):
-        return {}
-    found: dict[str, str] = {}
-    body = tree.body[0].body if tree.body and isinstance(tree.body[0], ast.ClassDef) else []
-    for field, text in pairwise(body):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            value = text.value if isinstance(text, ast.Expr) else None
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                found[field.target.id] = value.value
-    return found

@@ -18,6 +18,7 @@ class Section(BaseModel):
         validate_default=True,
         hide_input_in_errors=True,
         arbitrary_types_allowed=True,
+        use_attribute_docstrings=True,
     )
 
     @model_validator(mode="before")

@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 
 import framework
 from framework.catalogue.pages import content
-from framework.settings import json_schema, units
+from framework.settings import units
 from framework.settings.consumers import ConsumerSettings
 from framework.settings.explain import spelled
 from framework.settings.fields import OnEdit, on_edit
@@ -154,7 +154,7 @@ def settings_page() -> str:
         assert isinstance(kind, type)
         assert issubclass(kind, BaseModel)
         title = "consumers.GROUP" if name == "consumers" else name
-        intro = json_schema.meanings(AppSettings)[name] if name != "consumers" else (
+        intro = field.description or "" if name != "consumers" else (
             "How each group runs. A group that is not named here has the defaults."
         )  # fmt: skip
         parts.append(f"## `{title}`\n\n{one_line(intro)}\n\n| key | default | changes | meaning |\n|---|---|---|---|")
@@ -168,7 +168,6 @@ def settings_page() -> str:
 
 
 def _rows(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
-    said = json_schema.meanings(model)
     for name, field in model.model_fields.items():
         kind, here = field.annotation, (*path, name)
         if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -177,7 +176,7 @@ def _rows(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[str]:
         key = ".".join(here[1:])
         default = spelled(field.get_default(call_default_factory=True), here, field)
         shown = f"`{default}`" if default not in {"", '""', "null", "none"} or name == "progress" else "none"
-        yield f"| `{key}` | {shown} | {_change(field)} | {_cell(said[name])}{_range(field, here)} |"
+        yield f"| `{key}` | {shown} | {_change(field)} | {_cell(field.description or '')}{_range(field, here)} |"
         for inner in models_below(model) if path[0].startswith("plugins.settings.") else ():
             if inner is not model and inner in get_args(kind):  # a mapping's own keys lead to its values' model
                 yield from _rows(inner, (*here, "NAME"))

@@ -30,7 +30,7 @@ SENDER = "SENDER"
 class AuditSettings(BaseModel):
     """`plugins.settings.audit`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     file: str = ""
     """The file that lines are written to. Empty: there are no lines."""

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class OtelSettings(BaseModel):
     """`plugins.settings.otel`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     enabled: bool = False
     """Whether there are spans. If not, the plugin costs nothing and imports nothing of OpenTelemetry."""

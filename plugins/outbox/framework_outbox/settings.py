@@ -35,7 +35,7 @@ def checked_table(name: str) -> str:
 class OutboxSettings(BaseModel):
     """`plugins.settings.outbox`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     database: Secret = Secret("")
     """Where the table is: a file of SQLite, or a URL such as `postgresql://user@host/shop`. Empty: off."""

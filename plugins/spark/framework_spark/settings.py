@@ -17,7 +17,7 @@ _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 class GroupSettings(BaseModel):
     """How the handler of one group is run."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     mode: Literal["driver", "source"] = "driver"
     """driver: the framework consumes and passes batches to Spark. source: a streaming query reads the topic itself."""
@@ -44,7 +44,7 @@ class GroupSettings(BaseModel):
 class SparkSettings(BaseModel):
     """`plugins.settings.spark`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     master: str = "local[2,4]"
     """Where jobs run. `local[2,4]` tries a task four times, `local[2]` once."""

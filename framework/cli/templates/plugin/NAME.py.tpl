@@ -17,7 +17,7 @@ _log = structlog.get_logger(__name__)
 class ${kind}Settings(BaseModel):
     """`plugins.settings.$name`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     slow_after: Duration = 1_000
     """How long a handler may take before its message is named; milliseconds here, `1s` in a file."""
