@@ -12,7 +12,7 @@ from typing import Any
 
 from framework.cli import output
 from framework.cli.exit_codes import ExitCode
-from framework.cli.shown import explained
+from framework.cli.shown.explained import Refusal
 from framework.cli.table import Column, instant, write, write_json
 from framework.harmless import plain
 from framework.net.real_clock import RealClock
@@ -24,20 +24,11 @@ def add_change(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do it without asking; needed where nobody can answer")
 
 
-def refusal(arguments: argparse.Namespace) -> str:
-    """Why nothing may be asked here: empty where it may, or need not."""
-    if arguments.dry_run or arguments.yes:
-        return ""
-    if arguments.json or not sys.stdin.isatty() or not sys.stderr.isatty():
-        return "nobody can be asked here; add --yes to do it, or --dry-run to see what it would do"
-    return ""
-
-
-def refuse(arguments: argparse.Namespace, command: str, why: str) -> ExitCode:
-    """Say why nobody is asked, as a usage error."""
-    text = f"framework-app {command}: {why}"
-    sys.stderr.write(explained.usage(text, as_json=arguments.json, id_=explained.NOT_ASKED))
-    return ExitCode.USAGE
+def check_askable(arguments: argparse.Namespace) -> None:
+    """Refuse where somebody would have to be asked, and nobody can be."""
+    is_asked = not (arguments.dry_run or arguments.yes)
+    if is_asked and (arguments.json or not sys.stdin.isatty() or not sys.stderr.isatty()):
+        raise Refusal("nobody can be asked here; add --yes to do it, or --dry-run to see what it would do")
 
 
 def is_agreed(

@@ -135,6 +135,10 @@ def _run(arguments: list[str]) -> int:
     parsed = _parsed(command, _joined(arguments[1:]))
     try:
         code: int = module.execute(parsed)
+    except explained.Refusal as refusal:
+        text = f"framework-app {name}: {refusal}"
+        sys.stderr.write(explained.usage(text, as_json=getattr(parsed, "json", False), id_=refusal.id))
+        return refusal.code
     except ConfigurationError as error:
         hidden = getattr(parsed, "hidden", None)
         raise (error if hidden is None else hidden.masked(error)).with_traceback(error.__traceback__) from None

@@ -107,8 +107,8 @@ def rate(text: str) -> float:
 def execute(arguments: argparse.Namespace) -> int:
     if why := _misfit(arguments):
         raise UsageWrong(f"dlq {why}")
-    if "yes" in OF_ACTION[arguments.action] and (why := changes.refusal(arguments)):
-        return changes.refuse(arguments, "dlq", why)
+    if "yes" in OF_ACTION[arguments.action]:
+        changes.check_askable(arguments)
     actions = {"list": _list, "show": _show, "replay": _replay, "drop": _drop}
     with connect.admin(arguments) as admin:
         connect.say_absent(admin)

@@ -47,8 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     from framework.admin import resets
 
-    if why := changes.refusal(arguments):
-        return changes.refuse(arguments, "reset", why)
+    changes.check_askable(arguments)
     with connect.admin(arguments) as admin:
         group = admin.wrapped(arguments.group)
         planned = resets.plan(admin, group, admin.wrapped(arguments.topic), arguments.to)

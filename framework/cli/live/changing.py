@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from framework.cli import changes, output, table
 from framework.cli.exit_codes import ExitCode
 from framework.cli.live import paused
-from framework.cli.live.find import Unfound, add_target, ask_at, find, refuse
+from framework.cli.live.find import Unfound, add_target, ask_at, find
 from framework.errors import nearest
 from framework.mistakes import GroupNotHere
 from framework.net.control.asking import workers_of
@@ -38,21 +37,8 @@ def execute(
     arguments: argparse.Namespace, command: str, meaning: Callable[[list[Picture]], str], **more: object
 ) -> int:
     """`meaning` says in a sentence what the change comes to, given the group in each process."""
-    if why := changes.refusal(arguments):
-        return changes.refuse(arguments, command, why)
-    try:
-        return _change(arguments, command, meaning, find(arguments), **more)
-    except Unfound as error:
-        return refuse(arguments, command, error)
-
-
-def _change(
-    arguments: argparse.Namespace,
-    command: str,
-    meaning: Callable[[list[Picture]], str],
-    path: Path,
-    **more: object,
-) -> ExitCode:
+    changes.check_askable(arguments)
+    path = find(arguments)
     workers = workers_of(ask_at(path, {"ask": "snapshot"}))
     group, name = arguments.group, _check_known(arguments.group, workers)
     here = [each for worker in workers for each in _groups(worker) if group in {each["own_name"], each["group"]}]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from framework.cli.exit_codes import ExitCode
-from framework.cli.shown import explained
-from framework.errors import FrameworkError
+from framework.cli.shown.explained import Refusal
 from framework.harmless import escaped
 from framework.net.control.asking import Answer, ControlFailed, NobodyListens, Request, ask, ask_all, workers_of
 from framework.net.control.places import PATH_BYTES_MAX, is_heard, sockets
@@ -23,7 +21,7 @@ CONFIG_VARIABLE = "FRAMEWORK_APP_CONFIG"
 CONFIG_FILE = "framework-app.yaml"
 
 
-class Unfound(FrameworkError):
+class Unfound(Refusal):
     """Nothing that could be asked; each kind has its code and its page."""
 
     id = "FA-U006"
@@ -94,12 +92,6 @@ def ask_at(path: Path, request: Request) -> Answer:
         ) from None
     except ControlFailed as error:
         raise Unfound(f"{path}: {error}") from None
-
-
-def refuse(arguments: argparse.Namespace, command: str, error: Unfound) -> ExitCode:
-    is_json = getattr(arguments, "json", False)
-    sys.stderr.write(explained.usage(f"framework-app {command}: {error}", as_json=is_json, id_=error.id))
-    return error.code
 
 
 def _about(paths: list[Path]) -> list[Listed]:

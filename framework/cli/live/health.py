@@ -13,7 +13,7 @@ from typing import Any
 from framework.cli import output
 from framework.cli.exit_codes import ExitCode
 from framework.cli.live import paused
-from framework.cli.live.find import SeveralRun, Unfound, add_target, ask_it, refuse
+from framework.cli.live.find import SeveralRun, Unfound, add_target, ask_it
 from framework.net.real_clock import RealClock
 from framework.runtime.observe.probes import verdict
 
@@ -36,7 +36,7 @@ def execute(arguments: argparse.Namespace) -> int:
         workers = ask_it(arguments, {"ask": "health", "ready": arguments.ready})
     except Unfound as error:
         if isinstance(error, SeveralRun):
-            return refuse(arguments, "health", error)
+            raise
         workers, reasons = [], [f"{error} [{error.id}]"]
     else:
         reasons = list(verdict("ready" if arguments.ready else "live", workers).reasons)

@@ -10,7 +10,7 @@ import json
 
 from framework.cli import output
 from framework.cli.exit_codes import ExitCode
-from framework.cli.live.find import Unfound, add_target, ask_it, refuse
+from framework.cli.live.find import add_target, ask_it
 from framework.net.control.asking import named
 
 EXAMPLES = """\
@@ -25,10 +25,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    try:
-        workers = ask_it(arguments, {"ask": "snapshot"})
-    except Unfound as error:
-        return refuse(arguments, "snapshot", error)
+    workers = ask_it(arguments, {"ask": "snapshot"})
     silent = [each for each in workers if "snapshot" not in each]
     for each in workers:
         if "snapshot" in each:

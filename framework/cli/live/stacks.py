@@ -12,7 +12,7 @@ from typing import Any
 
 from framework.cli import output, table
 from framework.cli.exit_codes import ExitCode
-from framework.cli.live.find import Unfound, add_target, ask_it, refuse
+from framework.cli.live.find import add_target, ask_it
 from framework.net.control.asking import named
 
 EXAMPLES = """\
@@ -28,10 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    try:
-        workers = ask_it(arguments, {"ask": "stacks"})
-    except Unfound as error:
-        return refuse(arguments, "stacks", error)
+    workers = ask_it(arguments, {"ask": "stacks"})
     count, is_well = len(workers), True
     handlers: list[dict[str, Any]] = []
     for worker in workers:

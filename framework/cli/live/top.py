@@ -16,7 +16,7 @@ from typing import Any
 from framework.cli import changes, options, output, table
 from framework.cli.exit_codes import ExitCode
 from framework.cli.live import figures, screen
-from framework.cli.live.find import Unfound, add_target, ask_at, find, refuse
+from framework.cli.live.find import Unfound, add_target, ask_at, find
 from framework.cli.table import instant
 from framework.net.control.asking import workers_of
 from framework.net.real_clock import RealClock
@@ -43,16 +43,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     from framework.model.durations import to_ms
 
-    try:
-        watch = Watch(arguments, to_ms(arguments.every) / 1000)
-    except Unfound as error:
-        return refuse(arguments, "top", error)
+    watch = Watch(arguments, to_ms(arguments.every) / 1000)
     try:
         if screen.is_there() and not arguments.json and arguments.count is None:
             return _on_a_terminal(watch)
         return _in_a_pipe(watch, arguments)
-    except Unfound as error:
-        return refuse(arguments, "top", error)
     except KeyboardInterrupt:
         return ExitCode.CLEAN
     finally:

@@ -37,6 +37,13 @@ _END = "\n"
 _FILES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
+class Refusal(FrameworkError):
+    """A command that is not carried out, which is told like a word that was typed wrong."""
+
+    id = NOT_ASKED
+    code = ExitCode.USAGE
+
+
 def say(error: Exception, *, as_json: bool = False) -> ExitCode:
     """Write the error, or each of several; what to end with."""
     sys.stderr.write(text_of(error, as_json=as_json))

@@ -98,7 +98,7 @@ def test_on_a_terminal_it_asks_and_no_is_the_default(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(changes, "refusal", lambda _: "")
+    monkeypatch.setattr(changes, "check_askable", lambda _: None)
     monkeypatch.setattr("sys.stdin", io.StringIO(answer))
     played = shop()
     found, _, errors = told(tmp_path, capsys, played, "pause", "billing")
