@@ -89,10 +89,10 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class LetterFacts:
-    """How many dead letters wait, and how many came lately."""
+    """How many dead letters wait, and how many came lately. What is not known is None."""
 
-    waiting: int
-    lately: int
+    waiting: int | None = None
+    lately: int | None = None
     unasked: int = 0
     """So many of them may have been replayed, which was too much to ask: both counts are at most so many."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar, get_args
 
 from framework.errors import FrameworkError, Refused
 from framework.wire.codes import ResponseCode
@@ -14,7 +14,7 @@ T = TypeVar("T")
 Told: TypeAlias = T | FrameworkError
 """What somebody answered, or why nobody did."""
 Severity: TypeAlias = Literal["severe", "warning", "notice"]
-SEVERITIES: tuple[Severity, ...] = ("severe", "warning", "notice")
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
 _DENIALS = ("AclException", "has no permission", "signature failed", "Authentication", "Authorization", "username ")
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias, get_args
 
 from framework.admin import facts
 from framework.admin.cluster import Admin
 from framework.admin.delayed import WaitingRetries
 from framework.admin.facts import LetterFacts
-from framework.admin.findings import Told, tried
+from framework.admin.findings import tried
 from framework.admin.groups import GroupMember
 from framework.admin.positions import Positions
 from framework.errors import FrameworkError
@@ -32,10 +32,7 @@ GroupState: TypeAlias = Literal[
     "up to date",
     "nobody",
 ]
-STATES: tuple[GroupState, ...] = (
-    "unknown", "held", "failing", "hanging", "no member", "paused", "dead letters", "retrying", "behind",
-    "up to date", "nobody",
-)  # fmt: skip
+STATES: tuple[GroupState, ...] = get_args(GroupState)
 """The worst first."""
 
 
@@ -88,7 +85,7 @@ class GroupHealth:
     """One group at one moment."""
 
     positions: Positions
-    letters: Told[LetterFacts]
+    letters: LetterFacts
     retries: WaitingRetries
     """Those of all groups."""
     work: GroupWork
@@ -105,19 +102,6 @@ class GroupHealth:
         """Messages that wait for their next try, at brokers and in members; None where brokers do not say."""
         at_brokers = self.retries.of(self.positions.group)
         return None if at_brokers is None else at_brokers + self.work.held_retries
-
-    @property
-    def dead(self) -> int | None:
-        return None if isinstance(self.letters, FrameworkError) else self.letters.waiting
-
-    @property
-    def dead_lately(self) -> int | None:
-        return None if isinstance(self.letters, FrameworkError) else self.letters.lately
-
-    @property
-    def letters_unasked(self) -> int:
-        """So many of its dead letters may have been replayed: it has at most what `dead` and `dead_lately` say."""
-        return 0 if isinstance(self.letters, FrameworkError) else self.letters.unasked
 
     @property
     def is_failing(self) -> bool:
@@ -153,7 +137,7 @@ class GroupHealth:
             return "paused"
         if found.lag is None:
             return "unknown"
-        if self.dead_lately:
+        if self.letters.lately:
             return "dead letters"
         if self.waiting:
             return "retrying"
@@ -162,5 +146,10 @@ class GroupHealth:
 
 def look(admin: Admin, found: Positions, retries: WaitingRetries, now_ms: int) -> GroupHealth:
     """Its members were asked already."""
-    letters = tried(lambda: facts.letters(admin, found.group, now_ms - facts.LATELY_MS))
-    return GroupHealth(found, letters, retries, work_of(found.members.members))
+    return GroupHealth(found, letters_of(admin, found.group, now_ms), retries, work_of(found.members.members))
+
+
+def letters_of(admin: Admin, group: str, now_ms: int) -> LetterFacts:
+    """A group's dead letters, as far as they can be asked for."""
+    found = tried(lambda: facts.letters(admin, group, now_ms - facts.LATELY_MS))
+    return LetterFacts() if isinstance(found, FrameworkError) else found

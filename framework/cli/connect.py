@@ -32,18 +32,11 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 def cluster_options(arguments: argparse.Namespace) -> ClusterOptions:
     """How the settings say that the cluster is reached. Raises ConfigurationError."""
-    from framework.runtime.logs import setup
     from framework.runtime.plans import connect
 
     settings = options.loaded(arguments).settings
-    setup.configure(settings.model_copy(update={"logging": _quiet(arguments)}))
+    options.log_troubles(settings, is_debug=arguments.debug)
     return connect.cluster_options(settings, client_id="")
-
-
-def _quiet(arguments: argparse.Namespace) -> object:
-    from framework.settings.schema import LoggingSettings
-
-    return LoggingSettings(level="debug" if arguments.debug else "warning")
 
 
 @contextmanager

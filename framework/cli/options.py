@@ -123,8 +123,18 @@ def loaded(arguments: argparse.Namespace) -> AppOptions:
     return application
 
 
+def loaded_or_usual(arguments: argparse.Namespace) -> AppOptions:
+    """As `loaded`, for a parent process: the defaults where something is wrong, which its children say."""
+    from framework.settings.schema import AppSettings
+
+    try:
+        return loaded(arguments)
+    except ConfigurationError:
+        return AppOptions(AppSettings(), None)
+
+
 def gathered(arguments: argparse.Namespace, findings: Findings) -> AppOptions:
-    """The same with what is wrong noted, and left out."""
+    """As `loaded`, with what is wrong noted and left out."""
     from framework.settings.sources import Override, gather, override
 
     file = findings.tried(lambda: settings_file(arguments))
@@ -145,12 +155,8 @@ def stop_limits(arguments: argparse.Namespace) -> Callable[[], tuple[int, int]]:
 
     def asked() -> tuple[int, int]:
         from framework.core.stopping import stop_ms
-        from framework.settings.schema import AppSettings
 
-        try:
-            settings = loaded(arguments).settings
-        except ConfigurationError:
-            settings = AppSettings()
+        settings = loaded_or_usual(arguments).settings
         return settings.app.drain, stop_ms(settings.app.drain, settings.cluster.request_timeout)
 
     return asked
@@ -163,15 +169,19 @@ def files(arguments: argparse.Namespace) -> list[Path]:
 
 
 def set_up_logs(arguments: argparse.Namespace) -> None:
-    """Logging of a parent process, as the settings say; what is wrong with them its children will say."""
+    """Logging of a parent process, as the settings say."""
     from framework.runtime.logs import setup
-    from framework.settings.schema import AppSettings
 
-    try:
-        settings = loaded(arguments).settings
-    except ConfigurationError:
-        settings = AppSettings()
-    setup.configure(settings)
+    setup.configure(loaded_or_usual(arguments).settings)
+
+
+def log_troubles(settings: AppSettings, *, is_debug: bool) -> None:
+    """Logging of a command whose result is on stdout: what went well is no news."""
+    from framework.runtime.logs import setup
+    from framework.settings.schema import LoggingSettings
+
+    logging = LoggingSettings(level="debug" if is_debug else "warning")
+    setup.configure(settings.model_copy(update={"logging": logging}))
 
 
 def settings_file(arguments: argparse.Namespace) -> Path | None:
@@ -187,16 +197,12 @@ def settings_file(arguments: argparse.Namespace) -> Path | None:
 def plugins_of(settings: AppSettings, *, is_debug: bool) -> PluginHost:
     """The plugins that the settings name, for commands that start nothing; what is wrong with one is noted there."""
     from framework.hooks.host import PluginHost
-    from framework.runtime.logs import setup
     from framework.runtime.plans.collect import importable
-    from framework.settings.schema import LoggingSettings
 
-    logging = LoggingSettings(level="debug" if is_debug else "warning")
-    quiet = settings.model_copy(update={"logging": logging})
-    setup.configure(quiet)
+    log_troubles(settings, is_debug=is_debug)
     importable(Path.cwd())  # plugins of the application lie beside its settings
     host = PluginHost(settings.plugins, settings, tolerant=True)
-    setup.configure(quiet)  # by now the plugins have said which of their settings are secret
+    log_troubles(settings, is_debug=is_debug)  # by now the plugins have said which of their settings are secret
     return host
 
 

@@ -23,11 +23,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from framework.runtime.logs import setup
-    from framework.settings.schema import AppSettings, LoggingSettings
+    from framework.settings.schema import AppSettings
 
-    # Errors are the result here; that a plugin was loaded is not.
-    setup.configure(AppSettings(logging=LoggingSettings(level="debug" if arguments.debug else "warning")))
+    options.log_troubles(AppSettings(), is_debug=arguments.debug)
     findings = Findings()
     settings, consumers, plugins = look(arguments, findings)
     for mistake in findings.mistakes:

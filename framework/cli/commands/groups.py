@@ -60,9 +60,9 @@ def _all(admin: Admin, arguments: argparse.Namespace) -> ExitCode:
         table.write(shown.GROUPS, rows)
     unknown, is_unknown = lag.unknown_of(admin, found, is_named=False)
     for each in looks:
-        if each.letters_unasked:
+        if (letters := each.letters).unasked:
             unknown[f"dead letters of {admin.unwrapped(each.positions.group)}"] = (
-                f"at most {each.dead:,}; whether {each.letters_unasked:,} of them were replayed is not asked, "
+                f"at most {letters.waiting:,}; whether {letters.unasked:,} of them were replayed is not asked, "
                 f"since these are more than {LETTERS_ASKED:,}"
             )
     if retries.unknown:

@@ -35,7 +35,6 @@ class Session:
     id: str
     csrf: str
     until_ms: int
-    shows_bodies_until_ms: int = 0
 
     @property
     def short(self) -> str:

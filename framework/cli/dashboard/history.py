@@ -97,6 +97,15 @@ class Track:
             found.append((after.at_ms, grown))
         return found
 
+    @property
+    def in_s(self) -> float | None:
+        """What came in a second, between the last two looks."""
+        return last(self.rates(lambda each: each.ends))
+
+    @property
+    def out_s(self) -> float | None:
+        return last(self.rates(lambda each: each.offsets))
+
     def line(self, of: Callable[[GroupSample], float | None]) -> list[tuple[int, float | None]]:
         return [(each.at_ms, of(each)) for each in list(self.samples)]
 

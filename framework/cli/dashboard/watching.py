@@ -12,12 +12,12 @@ from pathlib import Path
 from threading import Condition, Event
 from typing import Any
 
-from framework.admin import facts
 from framework.admin.cluster import Admin
 from framework.admin.delayed import WaitingRetries
+from framework.admin.facts import LetterFacts
 from framework.admin.findings import Told, tried
 from framework.admin.groups import all_groups, reason_of
-from framework.admin.health import GroupHealth, work_of
+from framework.admin.health import GroupHealth, letters_of, work_of
 from framework.admin.memory import Memory
 from framework.admin.positions import Positions, positions
 from framework.cli.dashboard import words
@@ -35,7 +35,6 @@ COST = 4
 """A look that took long is followed by a pause so many times as long."""
 GROUPS_MAX = 60
 APPLICATIONS_MAX = 16
-DAY_MS = 86_400_000
 NOT_READ = WaitingRetries(unknown="not read here")
 
 
@@ -71,7 +70,7 @@ class GroupLook:
     name: str
     """As its owner calls it."""
     positions: Told[Positions]
-    letters: Told[facts.LetterFacts]
+    letters: LetterFacts
     track: Track
     rows: list[dict[str, Any]]
     """What the applications of this machine say of it, as `top` shows it."""
@@ -97,19 +96,6 @@ class GroupLook:
     @property
     def behind_s(self) -> float | None:
         return self.found.lag_s if self.found else None
-
-    @property
-    def dead(self) -> int | None:
-        return None if isinstance(self.letters, FrameworkError) else self.letters.waiting
-
-    @property
-    def dead_lately(self) -> int | None:
-        return None if isinstance(self.letters, FrameworkError) else self.letters.lately
-
-    @property
-    def letters_unasked(self) -> int:
-        """So many of its dead letters may have been replayed: it has at most what it shows."""
-        return 0 if isinstance(self.letters, FrameworkError) else self.letters.unasked
 
     @property
     def members(self) -> int | None:
@@ -179,13 +165,11 @@ class Watching:
         sockets: Callable[[], list[Path]],
         now_ms: Callable[[], int],
         *,
-        since_ms: int = 0,
         follows: bool = False,
     ) -> None:
         self.options, self._sockets, self._now_ms = options, sockets, now_ms
         self._follows = follows
         """Whether the cluster is that of the application at the first socket, which may come to know it later."""
-        self.since_ms = since_ms or now_ms()
         self.memory = Memory()
         self._tracks: dict[str, Track] = {}
         self._before: dict[Path, list[dict[str, Any]]] = {}
@@ -250,12 +234,11 @@ class Watching:
         track = self._tracks.setdefault(own, Track())
         found = tried(lambda: positions(admin, name))
         now_ms = self._now_ms()
-        letters = tried(lambda: facts.letters(admin, name, now_ms - facts.LATELY_MS))
         here = [each for each in applications if each.is_here]
         look = GroupLook(
             own,
             found,
-            letters,
+            letters_of(admin, name, now_ms),
             track,
             [row for each in here for row in each.rows(own)],
             [picture for each in here for picture in each.pictures(own)],
@@ -313,7 +296,7 @@ class Watching:
 def _sample(at_ms: int, look: GroupLook) -> GroupSample:
     found = look.found
     if found is None:
-        return GroupSample(at_ms, dead=look.dead)
+        return GroupSample(at_ms, dead=look.letters.waiting)
     ends = [row.end for row in found.rows]
     offsets = [row.offset if row.end else 0 for row in found.rows]
     statuses = [
@@ -334,7 +317,7 @@ def _sample(at_ms: int, look: GroupLook) -> GroupSample:
         found.lag_s,
         taken / weight if weight else None,
         sum(each.consume_failed_tps for each in statuses) if statuses else None,
-        look.dead,
+        look.letters.waiting,
     )
 
 

@@ -59,10 +59,6 @@ def count(number: float | None) -> str:
     return UNKNOWN if number is None else f"{number:,.0f}"
 
 
-def at_least(number: int | None, is_least: bool) -> str:
-    return UNKNOWN if number is None else f"{number:,}{'+' if is_least else ''}"
-
-
 def rate(number: float | None) -> str:
     """Per second."""
     if number is None:

@@ -17,7 +17,6 @@ import structlog
 
 from framework import __version__
 from framework.cli import options
-from framework.errors import ConfigurationError
 from framework.mistakes import ListenerWrong
 from framework.net.control.asking import Answer, NobodyListens, Request, ask_all
 from framework.net.control.places import default_place
@@ -40,7 +39,11 @@ def controlled(settings: AppSettings, arguments: argparse.Namespace) -> AppSetti
         place = arguments.control and f"{arguments.control}.{arguments.child_number or 0}"
     else:
         place = arguments.control = arguments.control if arguments.control is not None else _place(settings)
-    return settings.model_copy(update={"app": settings.app.model_copy(update={"control": place or ""})})
+    return _with_control(settings, place or "")
+
+
+def _with_control(settings: AppSettings, path: str) -> AppSettings:
+    return settings.model_copy(update={"app": settings.app.model_copy(update={"control": path})})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +62,8 @@ NOWHERE = Place("", {})
 
 
 def of_parent(arguments: argparse.Namespace) -> Place:
-    """What is wrong with the settings its children will say."""
-    from framework.settings.schema import AppSettings
-
-    try:
-        loaded = options.loaded(arguments)
-        settings, file = loaded.settings, loaded.file
-    except ConfigurationError:
-        settings, file = AppSettings(), None
+    loaded = options.loaded_or_usual(arguments)
+    settings, file = loaded.settings, loaded.file
     about = {"name": settings.app.name, "config": str(file.absolute()) if file else ""}
     path = _place(settings)
     place = Place(path, about, settings.observe if settings.observe.listen else None, mounted(settings, path))
@@ -82,7 +79,7 @@ def mounted(settings: AppSettings, path: str) -> Mounted | None:
         return None
     from framework.cli.dashboard.mounted import MountedDashboard
 
-    return MountedDashboard(settings.model_copy(update={"app": settings.app.model_copy(update={"control": path})}))
+    return MountedDashboard(_with_control(settings, path))
 
 
 def _place(settings: AppSettings) -> str:

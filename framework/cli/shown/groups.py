@@ -34,8 +34,8 @@ def row(admin: Admin, health: GroupHealth) -> dict[str, Any]:
         "lag": health.positions.lag,
         "state": health.state,
         "retries_waiting": health.waiting,
-        "dead_letters": health.dead,
-        "dead_last_hour": health.dead_lately,
+        "dead_letters": health.letters.waiting,
+        "dead_last_hour": health.letters.lately,
         "failed_last_hour": work.failed_in_an_hour if work.is_told else None,
         "success_ago_s": work.success_ago_s,
         "handlers_running": work.running,
@@ -63,15 +63,15 @@ def said(admin: Admin, health: GroupHealth) -> str:
 def _parts(health: GroupHealth) -> Iterator[str]:
     """What is wrong, the worst first."""
     found, work = health.positions, health.work
-    most = "at most " if health.letters_unasked else ""
+    most = "at most " if health.letters.unasked else ""
     if found.unserved:
         yield f"{_lost(found)} on {', '.join(sorted(found.unserved))} cannot be seen"
     yield from found.members.held
     if health.is_failing:
         ago = f"; the last success was {table.age(work.success_ago_s)} ago" if work.success_ago_s is not None else ""
         yield f"nothing succeeds{ago}"
-    if health.dead_lately:
-        yield f"{most}{table.some(health.dead_lately, 'dead letter')} in the last hour"
+    if health.letters.lately:
+        yield f"{most}{table.some(health.letters.lately, 'dead letter')} in the last hour"
     if work.failed_in_an_hour:
         yield f"{table.count(work.failed_in_an_hour)} failed in the last hour"
     if work.hanging:
@@ -79,7 +79,7 @@ def _parts(health: GroupHealth) -> Iterator[str]:
     if work.oldest_s is not None and work.oldest_s >= health.LONG_S:
         yield f"a handler has run for {table.age(work.oldest_s)}"
     if most:
-        yield f"{most}{table.some(health.dead or 0, 'dead letter')}"
+        yield f"{most}{table.some(health.letters.waiting or 0, 'dead letter')}"
     yield from _of_members(health)
     if health.waiting:
         least = "at least " if health.retries.is_cut else ""

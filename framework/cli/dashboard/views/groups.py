@@ -8,7 +8,7 @@ from typing import Any
 from framework.admin import delayed
 from framework.admin.groups import GroupMember
 from framework.admin.positions import Positions, QueuePosition
-from framework.cli.dashboard import history, words
+from framework.cli.dashboard import words
 from framework.cli.dashboard.desk import BrowserPage, Visit, group_of
 from framework.cli.dashboard.watching import GroupLook
 from framework.model.queue import MessageQueue
@@ -52,8 +52,8 @@ def page(visit: Visit) -> BrowserPage:
             "handlers": list(_handlers(members)),
             "running": running(visit, group),
             "moves": visit.desk.watching.moves(group.name)[:20],
-            "in_s": history.last(track.rates(lambda each: each.ends)),
-            "out_s": history.last(track.rates(lambda each: each.offsets)),
+            "in_s": track.in_s,
+            "out_s": track.out_s,
         },
         is_live=not visit.text("retries"),
     )
@@ -61,9 +61,7 @@ def page(visit: Visit) -> BrowserPage:
 
 def why(group: GroupLook) -> str:
     """The state in a sentence."""
-    into = history.last(group.track.rates(lambda each: each.ends))
-    out = history.last(group.track.rates(lambda each: each.offsets))
-    told = f"in {words.rate(into)}/s, out {words.rate(out)}/s"
+    told = f"in {words.rate(group.track.in_s)}/s, out {words.rate(group.track.out_s)}/s"
     if group.found and group.found.blank:
         return f"{told}; {group.found.blank}"
     busy = sum(row["running"] for row in group.rows)

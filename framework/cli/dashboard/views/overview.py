@@ -76,10 +76,10 @@ def _of_group(group: GroupLook) -> Iterator[Trouble]:
         yield Trouble("bad", f"{group.name}: {text}", queues, "queue map")
     for who, why in list(found.unknown.items())[:3]:
         yield Trouble("note", f"{group.name}: {who} is not known: {why}", queues, "queue map")
-    if group.dead_lately:
+    if group.letters.lately:
         letters = address("/dead-letters", group=group.name)
-        most = "at most " if group.letters_unasked else ""
-        text = f"{group.name}: {most}{words.count(group.dead_lately)} dead letters in the last hour"
+        most = "at most " if group.letters.unasked else ""
+        text = f"{group.name}: {most}{words.count(group.letters.lately)} dead letters in the last hour"
         yield Trouble("bad", text, letters, "dead letters")
 
 
@@ -130,11 +130,10 @@ def row(group: GroupLook) -> dict[str, object]:
         "owned": owned,
         "lag": group.lag,
         "behind_s": group.behind_s,
-        "in_s": history.last(track.rates(lambda each: each.ends)),
-        "out_s": history.last(track.rates(lambda each: each.offsets)),
+        "in_s": track.in_s,
+        "out_s": track.out_s,
         "failed_s": track.samples[-1].failed_s if track.samples else None,
-        "dead": group.dead,
-        "dead_unasked": group.letters_unasked,
-        "dead_lately": group.dead_lately,
+        "dead": group.letters.waiting,
+        "dead_unasked": group.letters.unasked,
         "spark": words.spark("Lag", track.line(lambda each: each.lag), show=words.count, tone="note"),
     }
