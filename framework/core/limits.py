@@ -13,7 +13,9 @@ POP_HELD_MAX = 96  # as the Java client: popThresholdForQueue; what one member h
 
 # Flow control, one owned queue
 CACHED_MESSAGES_MAX = 1_000  # as the Java client: pullThresholdForQueue
-CACHED_BYTES_MAX = 16 * 1024 * 1024  # a quarter of the budget, so that one queue of large messages leaves room for others
+CACHED_BYTES_MAX = (
+    16 * 1024 * 1024
+)  # a quarter of the budget, so that other queues have room beside one of large messages
 SPAN_MAX = 2_000  # as the Java client: consumeConcurrentlyMaxSpan; what one stuck message can cost in repeats
 
 # Flow control, the process

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from framework.client.peeking import Peeks
+from framework.client.brokers import Brokers
 from framework.core import limits
 from framework.core.offsets import OffsetTable
 from framework.core.ranges import Finished, Mark, ProgressRecord, decode, mark_of, why_not
@@ -32,7 +32,7 @@ class GroupProgress:
     group: str
     store: KeepsProgress
     use: StoreUse | NamedStore
-    peeks: Peeks
+    brokers: Brokers
     offsets: OffsetTable
     clock: Clock
     stored: Callable[[str, MessageQueue], Awaitable[int | None]]
@@ -77,7 +77,7 @@ class GroupProgress:
         return (found, None) if reason is None else (None, reason)
 
     async def _mark_at(self, queue: MessageQueue, offset: int) -> Mark | None:
-        for message in await self.peeks.peek(self.group, queue, offset, 1):
+        for message in await self.brokers.peek(self.group, queue, offset, 1):
             return mark_of(message) if message.queue_offset == offset else None
         return None
 

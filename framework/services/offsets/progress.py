@@ -316,7 +316,7 @@ class QueueProgress:
         if self._offsets.unconfirmed(self.queue) is None:
             return
         committable = partial(self._offsets.committable, self.queue)
-        sent = await self._shared.peeks.commit_confirmed(self.group, self.queue, committable)
+        sent = await self._shared.brokers.commit_confirmed(self.group, self.queue, committable)
         if sent is None:
             raise StoreError(f"progress of {self.queue}: the queue was released meanwhile")
         self._offsets.confirmed(self.queue, sent)

@@ -118,7 +118,7 @@ def test_ranges_are_kept_only_above_a_confirmed_offset(safeguard: str | None) ->
         async def refuses(*_: object) -> int:
             raise BrokerUnreachable("no answer")
 
-        owner.shared.peeks = cast("Any", SimpleNamespace(peek=broker.peek, commit_confirmed=refuses))
+        owner.shared.brokers = cast("Any", SimpleNamespace(peek=broker.peek, commit_confirmed=refuses))
         await owner.flush()
         kept = await store.read(QUEUE)
         assert kept is not None

@@ -125,7 +125,7 @@ def test_a_message_at_the_low_end_that_cannot_be_read_holds_no_queue_either() ->
         async def peek(group: str, queue: MessageQueue, offset: int, count: int) -> list[Any]:
             raise STOCK
 
-        successor.shared.peeks = cast("Any", SimpleNamespace(peek=peek, commit_confirmed=broker.commit_confirmed))
+        successor.shared.brokers = cast("Any", SimpleNamespace(peek=peek, commit_confirmed=broker.commit_confirmed))
         assert limits.UNREAD_TRIES == await begin(successor)
         assert () == successor.passed
 
