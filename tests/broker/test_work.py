@@ -308,9 +308,10 @@ def test_what_arrives_is_compared_with_waiting_conditions_within_one_turn_s_work
     lab = BrokerLab()
     for i in range(topics):
         lab.send(f"t{i}", properties=texts(a="1"))
+    woken = list[Any]()
+    monkeypatch.setattr(lab.dispatch, "_wake", woken.append)
     clients = _wait(lab, 60, topics=topics)
-    compared, woken = Counted(monkeypatch, conditions, "_numeric_order"), list[Any]()
-    monkeypatch.setattr(Dispatch, "_wake", lambda dispatch, request: woken.append(request))
+    compared = Counted(monkeypatch, conditions, "_numeric_order")
     for i in range(topics):
         lab.dispatch.serve(lab.request(send_command(f"t{i}", properties=texts(a="0.5"))))
     lab.timers.step()
