@@ -12,12 +12,13 @@ from typing import NamedTuple, TypeAlias
 import structlog
 
 from framework.broker.answers import Refusal
+from framework.broker.rounds import ROUND_MAX, Rounds
 from framework.broker.settings import BrokerSettings
 from framework.broker.store import delayed, halves, popped
 from framework.broker.store.store import Store
 from framework.broker.store.writer import Stored, Transaction
-from framework.broker.timers import Timer, Timers
-from framework.errors import FrameworkError, shorten
+from framework.broker.timers import Timers
+from framework.errors import shorten
 from framework.marks import sometimes
 from framework.model.message import DELAY_LEVEL
 from framework.ports import Clock
@@ -28,11 +29,6 @@ log = structlog.get_logger()
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 """Where those wait whose time is their own."""
 
-# One transaction's worth: larger ones would hold the loop while thousands fall due together.
-_FIRE_MAX = 200
-# A step of the wall clock is noticed by looking, and written down before a crash could follow.
-_LOOK_S = 1.0
-_STAND_BACK_S = 1.0
 _SCOPE, _SKEW = "schedule", "skew_ms"
 
 SECONDS, MILLISECONDS, INSTANT = "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"
@@ -74,21 +70,18 @@ class Delays:
         self._levels_ms, self._longest_ms = settings.delays_ms, settings.timer_ms_max
         self._store = store
         self._wall_clock = clock
-        self._timers = timers
         self._clock = ScheduleClock(clock, skew_ms=self._saved_skew_ms(), stepped=self._stepped)
         self._deliver = deliver
         self._trouble = trouble
-        self._next_ms: int | None = None
-        self._timer: Timer | None = None
-        self._is_firing = False
-        self._is_stopped = False
+        self.rounds = Rounds(
+            timers, store.writer, self.now_ms, self._fire, "due messages could not be delivered", trouble
+        )
 
     def start(self) -> None:
         """Take up what the store has on its schedule."""
         for place in delayed.hold_damaged(self._store.database.writing):
             self._trouble(f"delayed message at {place}: when it is due is damaged: held, not delivered")
-        self._next_ms = delayed.next_due_ms(self._store.database.writing)
-        self._set_timer()
+        self.rounds.start(delayed.next_due_ms(self._store.database.writing))
 
     def now_ms(self) -> int:
         """The time that delays are reckoned by: what the wall clock would show, had nobody set it."""
@@ -127,12 +120,6 @@ class Delays:
         out_ms = wall_ms + wait_ms
         return Instant(self.at_wall_ms(out_ms), out_ms)
 
-    def stop(self) -> None:
-        self._is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
     def level(self, wish: int) -> int:
         """The level, from 1; above the ladder its last one."""
         return min(max(wish, 1), len(self._levels_ms))
@@ -146,51 +133,19 @@ class Delays:
         delayed.plan(transaction.connection, due_ms, stored.place)
         return due_ms
 
-    def planned(self, due_ms: int) -> None:
-        """Hear that a plan is committed."""
-        if self._next_ms is None or due_ms < self._next_ms:
-            self._next_ms = due_ms
-            self._set_timer()
-
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._next_ms is None or self._is_firing or self._is_stopped:
-            return
-        wait = min(max(self._next_ms - self.now_ms(), 0) / 1000, _LOOK_S)
-        self._timer = self._timers.call_later(wait, self._look)
-
-    def _look(self) -> None:
-        self._timer = None
-        if self._next_ms is None or self.now_ms() < self._next_ms:
-            self._set_timer()
-            return
-        self._is_firing = True
-        self._store.writer.submit(self._fire, self._fired)
-
     def _fire(self, transaction: Transaction) -> int | None:
         """Deliver what is due; when the next one is."""
         # What this very group has planned is still in the transaction's hands.
         transaction.flush()
         # What fell due since the group began waits for the next one: stored with this one's time it would seem early.
         now_ms = min(self.now_ms(), self.at_wall_ms(transaction.clock_ms))
-        for due in delayed.take_due(transaction.connection, now_ms, _FIRE_MAX):
+        for due in delayed.take_due(transaction.connection, now_ms, ROUND_MAX):
             queue = self._store.queues.by_id(due.queue_id)
             if due.record is None or queue is None:
                 self._trouble(f"delayed message at {due.place}, due {due.due_ms}, is damaged: held, not delivered")
             else:
                 self._deliver(transaction, queue.broker, due.record)
         return delayed.next_due_ms(transaction.connection)
-
-    def _fired(self, next_ms: int | None, error: FrameworkError | None) -> None:
-        self._is_firing = False
-        if error is None:
-            self._next_ms = next_ms
-            self._set_timer()
-        elif not self._is_stopped:
-            self._trouble(f"due messages could not be delivered: {error}; tried again in {_STAND_BACK_S:.0f} s")
-            self._timer = self._timers.call_later(_STAND_BACK_S, self._look)
 
     def _saved_skew_ms(self) -> int:
         """What was taken out of the clock by which the waiting messages were planned; nothing where none waits."""

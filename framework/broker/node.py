@@ -168,7 +168,7 @@ class Node:
         """No more timers. Held pulls have been answered by now."""
         self.holds.clear()
         self.members.clear()
-        self.transactions.stop()
+        self.transactions.rounds.stop()
         self.pops.stop()
         self._notices.clear()
         for timer in (self._saving, self._lock_watch):

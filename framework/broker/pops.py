@@ -18,6 +18,7 @@ from framework.broker.filters import Wanted, read_matching, tag_hash
 from framework.broker.holds import Arrival, Holds
 from framework.broker.loans import Loan
 from framework.broker.records import decode, encode, key_hashes
+from framework.broker.rounds import ROUND_MAX, Rounds
 from framework.broker.store import popped
 from framework.broker.store.log import SCAN_MAX
 from framework.broker.store.offsets import Offsets
@@ -28,10 +29,9 @@ from framework.broker.store.store import Store
 from framework.broker.store.tables import NamedValues
 from framework.broker.store.topics import Topic
 from framework.broker.store.writer import Row, Transaction
-from framework.broker.timers import Timer, Timers
+from framework.broker.timers import Timers
 from framework.broker.topic_rules import TopicRules
 from framework.broker.work import Work
-from framework.errors import FrameworkError
 from framework.model.message import TAGS
 from framework.model.reserved import RETRY_PREFIX, pop_retry_topic
 from framework.ports import Chance
@@ -39,11 +39,6 @@ from framework.wire.codes import ResponseCode
 from framework.wire.requests.receipts import FIRST_POP, NORMAL, ORIGIN_GROUP, RETRY
 
 ANY_QUEUE = -1
-# One transaction's worth: larger ones would hold the loop while thousands fall due together.
-_ROUND_MAX = 200
-# The clock may be set: no timer is longer, as for delays.
-_LOOK_S = 1.0
-_STAND_BACK_S = 1.0
 # A filter that lets nothing through has this many stretches of a queue read per pop; the next pop goes on behind them.
 _READS_MAX = 4
 
@@ -73,7 +68,7 @@ class Pops:
         timers: Timers, chance: Chance, trouble: Callable[[str], None], bytes_max: int,
     ) -> None:  # fmt: skip
         self._broker, self._store, self._rules, self._offsets = broker, store, rules, offsets
-        self._delays, self._timers, self._chance, self._trouble = delays, timers, chance, trouble
+        self._delays, self._chance, self._trouble = delays, chance, trouble
         self._bytes_max = bytes_max
         self.holds = holds
         """Pops that wait, each in its group's name for the topic."""
@@ -84,22 +79,19 @@ class Pops:
         """Groups that popped a topic: told of its arrivals."""
         self._retries: dict[str, tuple[str, str]] = {}
         """Of each retry topic of theirs, the group and the topic."""
-        self._next_ms: int | None = None
-        self._timer: Timer | None = None
-        self._is_looking = False
+        self.rounds = Rounds(
+            timers, store.writer, delays.now_ms, self._revive, "popped messages could not be returned", trouble
+        )
         self.is_stopped = False
 
     def start(self) -> None:
         """Take up what the store has as popped."""
-        self._next_ms = popped.next_due_ms(self._store.database.writing, self._broker)
-        self._set_timer()
+        self.rounds.start(popped.next_due_ms(self._store.database.writing, self._broker))
 
     def stop(self) -> None:
         self.is_stopped = True
+        self.rounds.stop()
         self.holds.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     def know(self, group: str, topic: str) -> None:
         """A group pops a topic: it is to hear of arrivals."""
@@ -175,12 +167,6 @@ class Pops:
                 before = self._offsets.get(*portion.place)
                 start = portion.first if portion.start is None else portion.start
                 self._offsets.put(*portion.place, start if before is None else min(before, start))
-
-    def planned(self, due_ms: int) -> None:
-        """Hear that a message comes back then."""
-        if self._next_ms is None or due_ms < self._next_ms:
-            self._next_ms = due_ms
-            self._set_timer()
 
     def arrived(self, queue: Queue, rows: list[Row]) -> None:
         """Wake one waiting pop of each group that pops the topic."""
@@ -265,28 +251,11 @@ class Pops:
             else:
                 self._reserved.pop(portion.place, None)
 
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._next_ms is None or self._is_looking or self.is_stopped:
-            return
-        wait_s = min(max(self._next_ms - self._delays.now_ms(), 0) / 1000, _LOOK_S)
-        self._timer = self._timers.call_later(wait_s, self._look)
-
-    def _look(self) -> None:
-        self._timer = None
-        if self._next_ms is None or self._delays.now_ms() < self._next_ms:
-            self._set_timer()
-            return
-        self._is_looking = True
-        self._store.writer.submit(self._revive, self._revived)
-
     def _revive(self, transaction: Transaction) -> int | None:
         """Put what is overdue on the retry topics; when the next one is due."""
         transaction.flush()
         connection = transaction.connection
-        for overdue in popped.take_due(connection, self._broker, self._delays.now_ms(), _ROUND_MAX):
+        for overdue in popped.take_due(connection, self._broker, self._delays.now_ms(), ROUND_MAX):
             if overdue.record is None:
                 self._trouble(f"popped message {overdue.popped.message} is damaged: held, not delivered again")
             elif overdue.record:
@@ -315,15 +284,6 @@ class Pops:
             # With the time of its first pop it no longer fits into a record, which is no reason to lose it.
             data = encode(replace(copy, properties=record.properties))
         transaction.append(self._broker, name, 0, data, tag_hash(properties.get(TAGS)), key_hashes(copy))
-
-    def _revived(self, next_ms: int | None, error: FrameworkError | None) -> None:
-        self._is_looking = False
-        if error is None:
-            self._next_ms = next_ms
-            self._set_timer()
-        elif not self.is_stopped:
-            self._trouble(f"popped messages could not be returned: {error}; tried again in {_STAND_BACK_S:.0f} s")
-            self._timer = self._timers.call_later(_STAND_BACK_S, self._look)
 
 
 def waiting_name(group: str, topic: str) -> str:

@@ -246,7 +246,7 @@ def _waiting(node: Node, message: Record, wish: DelayWish) -> Record:
 def written(node: Node, planned: Planned) -> None:
     """To be called when a written message is committed."""
     if planned.due_ms is not None:
-        node.delays.planned(planned.due_ms)
+        node.delays.rounds.planned(planned.due_ms)
 
 
 def deliver_due(transaction: Transaction, broker: str, record: bytes) -> None:
@@ -319,7 +319,7 @@ def _send_half(node: Node, message: Record, number: int) -> AfterCommit[Prepared
     key = message.properties[UNIQUE_KEY]
 
     def answer(prepared: Prepared) -> RemotingCommand:
-        node.transactions.prepared(prepared.due_ms)
+        node.transactions.rounds.planned(prepared.due_ms)
         return send_answer(node, [prepared.stored], number, key)
 
     return AfterCommit(change, answer, store_failed)

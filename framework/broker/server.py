@@ -168,9 +168,7 @@ class Broker:
         if self._store is None:
             return
         store, self._store = self._store, None
-        for clockwork in (self._delays, self._retention):
-            if clockwork is not None:
-                clockwork.stop()
+        self._stop_clockworks()
         for node in self._nodes:
             self._dispatch.stop(node)
         store.writer.save_tables()
@@ -190,9 +188,7 @@ class Broker:
     def kill(self) -> None:
         """End as a crash would: nothing more is written or answered, connections break. For simulations."""
         store, self._store = self._store, None
-        for clockwork in (self._delays, self._retention):
-            if clockwork is not None:
-                clockwork.stop()
+        self._stop_clockworks()
         if store is not None:
             store.abandon()
         for node in self._nodes:
@@ -200,6 +196,12 @@ class Broker:
         for listener in self._listeners:
             for channel in listener.channels:
                 channel.close("the broker was killed")
+
+    def _stop_clockworks(self) -> None:
+        if self._delays is not None:
+            self._delays.rounds.stop()
+        if self._retention is not None:
+            self._retention.stop()
 
     async def close_ports(self) -> None:
         """Also after `kill`: let go of the ports, so that the next life may have them."""

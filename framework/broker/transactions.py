@@ -20,13 +20,14 @@ from framework.broker.delays import Delays
 from framework.broker.filters import tag_hash
 from framework.broker.members import Members
 from framework.broker.records import decode, encode
+from framework.broker.rounds import ROUND_MAX, Rounds
 from framework.broker.settings import BrokerSettings
 from framework.broker.store import halves
 from framework.broker.store.halves import Half
 from framework.broker.store.store import Store
 from framework.broker.store.writer import Stored, Transaction
 from framework.broker.switches import Switches
-from framework.broker.timers import Timer, Timers
+from framework.broker.timers import Timers
 from framework.errors import FrameworkError
 from framework.model.message import TAGS, UNIQUE_KEY
 from framework.model.reserved import GIVEN_UP_TOPIC, HALF_TOPIC
@@ -40,11 +41,6 @@ REAL_TOPIC, REAL_QUEUE = "REAL_TOPIC", "REAL_QID"
 PREPARED, PRODUCER_GROUP, TRANSACTION_ID = "TRAN_MSG", "PGROUP", "__transactionId__"
 CHECK_TIMES, IMMUNITY = "TRANSACTION_CHECK_TIMES", "CHECK_IMMUNITY_TIME_IN_SECONDS"
 
-# One transaction's worth: larger ones would hold the loop while thousands fall due together.
-_ROUND_MAX = 200
-# The clock may be set: no timer is longer, as for delays.
-_LOOK_S = 1.0
-_STAND_BACK_S = 1.0
 # How a transaction ended is known for this long: whoever says it again is not told that there was none.
 _ENDED_KEPT_MS = 3_600_000
 _IMMUNITY_S_MAX = 10**9
@@ -62,13 +58,6 @@ class Question(NamedTuple):
 
     half: Half
     record: bytes
-
-
-class _Round(NamedTuple):
-    """What a look at those that are due came to."""
-
-    questions: list[Question]
-    next_ms: int | None
 
 
 def half_of(message: Record) -> Record:
@@ -108,23 +97,19 @@ class Transactions:
         trouble: Callable[[str], None],
     ) -> None:
         self._broker, self._store, self._delays, self._members = broker, store, delays, members
-        self._switches, self._timers, self._settings, self._trouble = switches, timers, settings, trouble
+        self._switches, self._settings, self._trouble = switches, settings, trouble
         self._asked: dict[str, int] = {}
         """How many questions each group got: the next member is asked by it."""
-        self._next_ms: int | None = None
-        self._timer: Timer | None = None
-        self._is_looking = self._is_stopped = False
+        self._questions: list[Question] = []
+        """Of the last round, for when it is on disk."""
+        self.rounds = Rounds(
+            timers, store.writer, delays.now_ms, self._round, "transactions could not be looked at", trouble,
+            self._ask_all,
+        )  # fmt: skip
 
     def start(self) -> None:
         """Take up the transactions that the store has open."""
-        self._next_ms = halves.next_due_ms(self._store.database.writing, self._broker)
-        self._set_timer()
-
-    def stop(self) -> None:
-        self._is_stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self.rounds.start(halves.next_due_ms(self._store.database.writing, self._broker))
 
     def prepare(self, message: Record) -> Callable[[Transaction], Prepared]:
         """A change that stores the message as a half one."""
@@ -154,12 +139,6 @@ class Transactions:
         halves.put(transaction.connection, half)
         return half
 
-    def prepared(self, due_ms: int) -> None:
-        """Hear that a half message is on disk."""
-        if self._next_ms is None or due_ms < self._next_ms:
-            self._next_ms = due_ms
-            self._set_timer()
-
     def is_late(self, half: Half, message: Record) -> bool:
         """Whether its producer said how long it needs, and that is over: only an answer to a check counts then."""
         wait_ms = immunity_ms(message)
@@ -169,32 +148,15 @@ class Transactions:
         """Note how it ended, in the write that does what follows from it."""
         halves.put(transaction.connection, half._replace(state=state, due_ms=self._delays.now_ms()))
 
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._next_ms is None or self._is_looking or self._is_stopped:
-            return
-        wait_s = min(max(self._next_ms - self._delays.now_ms(), 0) / 1000, _LOOK_S)
-        self._timer = self._timers.call_later(wait_s, self._look)
-
-    def _look(self) -> None:
-        self._timer = None
-        if self._next_ms is None or self._delays.now_ms() < self._next_ms:
-            self._set_timer()
-            return
-        self._is_looking = True
-        self._store.writer.submit(self._round, self._looked)
-
-    def _round(self, transaction: Transaction) -> _Round:
+    def _round(self, transaction: Transaction) -> int | None:
         """Count a check of each that is due, or give it up; in one write, before anybody is asked."""
         transaction.flush()
         connection, now_ms = transaction.connection, self._delays.now_ms()
         halves.forget_ended(
             connection, self._broker, now_ms - _ENDED_KEPT_MS, now_ms - max(_ENDED_KEPT_MS, self._settings.kept_ms)
         )
-        questions: list[Question] = []
-        for half in halves.due(connection, self._broker, now_ms, _ROUND_MAX):
+        self._questions = []
+        for half in halves.due(connection, self._broker, now_ms, ROUND_MAX):
             record = halves.record_of(connection, half)
             if record is None:
                 self._trouble(f"half message at {half.place} is gone or damaged: its transaction is given up")
@@ -206,8 +168,8 @@ class Transactions:
             else:
                 asked = half._replace(checks=half.checks + 1, due_ms=now_ms + self._switches.transaction_interval_ms)
                 halves.put(connection, asked)
-                questions.append(Question(asked, record))
-        return _Round(questions, halves.next_due_ms(connection, self._broker))
+                self._questions.append(Question(asked, record))
+        return halves.next_due_ms(connection, self._broker)
 
     def _give_up(self, transaction: Transaction, half: Half, record: bytes) -> None:
         message = replace(decode(record), topic=GIVEN_UP_TOPIC, queue_id=0)
@@ -217,17 +179,9 @@ class Transactions:
         transaction.append(self._broker, GIVEN_UP_TOPIC, 0, kept, tag_hash(properties.get(TAGS)))
         self.end(transaction, half, halves.GIVEN_UP)
 
-    def _looked(self, result: _Round, error: FrameworkError | None) -> None:
-        self._is_looking = False
-        if self._is_stopped:
-            return
-        if error is not None:
-            self._trouble(f"transactions could not be looked at: {error}; tried again in {_STAND_BACK_S:.0f} s")
-            self._timer = self._timers.call_later(_STAND_BACK_S, self._look)
-            return
-        self._next_ms = result.next_ms
-        self._set_timer()
-        for question in result.questions:
+    def _ask_all(self) -> None:
+        questions, self._questions = self._questions, []
+        for question in questions:
             try:
                 self._ask(question)
             except FrameworkError as refused:  # one that cannot be asked about is no reason to ask about no other

@@ -101,7 +101,7 @@ def test_it_survives_a_restart(tmp_path_factory: pytest.TempPathFactory) -> None
     folder = tmp_path_factory.mktemp("box")
     lab = BrokerLab(database=open_folder(folder))
     lab.send(body=b"x", properties=texts(TIMER_DELAY_SEC="7"))
-    lab.node.delays.stop()
+    lab.node.delays.rounds.stop()
     lab.store.close()
 
     again = BrokerLab(database=open_folder(folder))

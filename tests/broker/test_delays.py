@@ -38,7 +38,7 @@ class _Scheduled:
             stored = transaction.append("broker-a", SCHEDULE_TOPIC, level - 1, fake_record(text), 0)
             return self.delays.plan(transaction, stored, level)
 
-        self.lab.store.writer.submit(change, lambda due_ms, _: self.delays.planned(due_ms))
+        self.lab.store.writer.submit(change, lambda due_ms, _: self.delays.rounds.planned(due_ms))
         self.lab.timers.turn()
 
     def _deliver(self, transaction: Transaction, broker: str, record: bytes) -> None:
@@ -73,7 +73,7 @@ def test_overdue_messages_come_after_a_restart_once_and_in_due_order(tmp_path: P
     begin = scheduled.lab.clock.ms
     for text, level in ((b"ten", 3), (b"one", 1), (b"later one", 1), (b"five", 2)):
         scheduled.plan(text, level)
-    scheduled.delays.stop()
+    scheduled.delays.rounds.stop()
     scheduled.lab.store.close()
 
     lab = folder_lab(tmp_path / "data")
@@ -120,7 +120,7 @@ def test_a_step_is_remembered_over_a_restart(tmp_path: Path, step_ms: int) -> No
     scheduled.plan(b"x", 3)
     scheduled.lab.clock.skew_ms += step_ms
     scheduled.lab.timers.advance(1000)
-    scheduled.delays.stop()
+    scheduled.delays.rounds.stop()
     scheduled.lab.store.close()
 
     lab = folder_lab(tmp_path / "data")

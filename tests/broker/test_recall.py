@@ -111,7 +111,7 @@ def test_it_is_done_for_good_when_it_is_answered(tmp_path: Path) -> None:
     lab = BrokerLab(database=open_folder(tmp_path))
     handle = delayed(lab)
     assert 0 == recall(lab, handle).code
-    lab.node.delays.stop()
+    lab.node.delays.rounds.stop()
     lab.store.close()
 
     again = BrokerLab(database=open_folder(tmp_path))

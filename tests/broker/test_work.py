@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.broker import filters, holds
-from framework.broker.dispatch import SHORT_WAITING_MAX, Dispatch
+from framework.broker.dispatch import SHORT_WAITING_MAX
 from framework.broker.filters import CONDITION_BYTES, EXPRESSION_MAX, _Conditions, wanted
 from framework.broker.handlers import messages, statistics
 from framework.broker.handlers.send import STEP_BYTES

@@ -89,16 +89,13 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
     "a restart takes up the schedule": (
         Change(
             "framework.broker.delays",
-            "        self._next_ms = delayed.next_due_ms(self._store.database.writing)\n"
-            "        self._set_timer()\n"
-            "\n"
-            "    def now_ms",
-            "        self._set_timer()\n\n    def now_ms",
+            "        self.rounds.start(delayed.next_due_ms(self._store.database.writing))\n",
+            "",
         ),
     ),
     "what is due sooner moves the timer": (
         Change(
-            "framework.broker.delays",
+            "framework.broker.rounds",
             "        if self._next_ms is None or due_ms < self._next_ms:\n",
             "        if self._next_ms is None:\n",
         ),

@@ -125,7 +125,7 @@ def _hold(
     group = header.consumer_group
 
     def answer(_: None) -> RemotingCommand:
-        node.pops.planned(due_ms)
+        node.pops.rounds.planned(due_ms)
         rest = node.pops.rest(group, topic, header.queue_id)
         if rest:
             node.pops.more(group, topic.name)
@@ -244,7 +244,7 @@ def change_invisible_time(request: Request) -> Answer:
         popped.put(transaction.connection, [row])
 
     def answer(_: None) -> RemotingCommand:
-        node.pops.planned(due_ms)
+        node.pops.rounds.planned(due_ms)
         said = ChangeInvisibleTimeAnswer(
             pop_time=now_ms, invisible_time=header.invisible_time, revive_qid=receipt.revive_queue
         )

@@ -124,7 +124,7 @@ def _resumed(node: Node, half: Record) -> Generator[None, None, Answer]:
     def answer(due_ms: int | None) -> RemotingCommand:
         if due_ms is None:
             return refuse(ResponseCode.SYSTEM_ERROR, "the transaction has ended already: nothing is asked about it")
-        node.transactions.prepared(due_ms)
+        node.transactions.rounds.planned(due_ms)
         return ok()
 
     return AfterCommit(change, answer)
