@@ -53,9 +53,20 @@ class Wanted:
     __slots__ = ("_meaning", "expression", "is_strict", "kind", "topic", "version")
 
     def __init__(
-        self, topic: str, expression: str = EVERYTHING, *, kind: str = TAG, version: int = 0, is_strict: bool = False
+        self,
+        topic: str,
+        expression: str | None = None,
+        *,
+        kind: str | None = None,
+        version: int = 0,
+        is_strict: bool = False,
     ) -> None:
-        self.topic, self.expression, self.kind, self.version = topic, expression, kind, version
+        """An empty expression of tags is everything, as RocketMQ reads it.
+
+        `is_strict` refuses SQL92 that RocketMQ takes and reads as something else than what was written.
+        """
+        self.topic, self.kind, self.version = topic, kind or TAG, version
+        self.expression = expression or ("" if kind == SQL92 else EVERYTHING)
         self.is_strict = is_strict
         self._meaning: Meaning | None = None
 
@@ -88,18 +99,6 @@ class Wanted:
 
     def __repr__(self) -> str:
         return f"Wanted({self.topic!r}, {self.expression!r}, kind={self.kind!r}, version={self.version})"
-
-
-def wanted(
-    topic: str, expression: str | None, *, kind: str | None = None, version: int = 0, is_strict: bool = False
-) -> Wanted:
-    """The subscription; an empty expression of tags is everything, as RocketMQ reads it.
-
-    `is_strict` refuses SQL92 that RocketMQ takes and reads as something else than what was written.
-    """
-    is_sql = kind == SQL92
-    text = expression or ("" if is_sql else EVERYTHING)
-    return Wanted(topic, text, kind=kind or TAG, version=version, is_strict=is_strict)
 
 
 def read_first(wish: Wanted, answer: Callable[[], Answer]) -> InSteps:
@@ -194,12 +193,23 @@ _PORTION = 64
 _PORTION_BYTES = 1024 * 1024
 
 
-def read_matching(
+def read_wanted(
+    log: Log, queue: Queue, start: int, wanted: Wanted, work: Work, *, count_max: int, bytes_max: int
+) -> Slice:
+    """Messages from `start` on that are wanted; an empty slice may still have moved on."""
+    if wanted.condition is not None:
+        return _read_matching(log, queue, start, wanted.condition, work, count_max=count_max, bytes_max=bytes_max)
+    if wanted.hashes is not None:
+        work.take(SCAN_MAX)
+        return log.read_tagged(queue, start, wanted.hashes, count_max=count_max, bytes_max=bytes_max)
+    return log.read(queue, start, count_max=count_max, bytes_max=bytes_max)
+
+
+def _read_matching(
     log: Log, queue: Queue, start: int, condition: Expression, work: Work, *, count_max: int, bytes_max: int
 ) -> Slice:
-    """Messages from `start` on that the condition is TRUE of; an empty slice may still have moved on.
-
-    At least one is looked at, whatever it costs.
+    """Messages that the condition is TRUE of. The store knows tags only, so records are read in portions, and their
+    properties held against it here. At least one is looked at, whatever it costs.
     """
     end = min(queue.end, start + SCAN_MAX)
     place = MessageQueue(queue.topic, queue.broker, queue.number)

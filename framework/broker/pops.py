@@ -14,13 +14,12 @@ from typing import NamedTuple
 
 from framework.broker.answers import Refusal
 from framework.broker.delays import Delays
-from framework.broker.filters import Wanted, read_matching, tag_hash
+from framework.broker.filters import Wanted, read_wanted, tag_hash
 from framework.broker.holds import Arrival, Holds
 from framework.broker.loans import Loan
 from framework.broker.records import decode, encode, key_hashes
 from framework.broker.rounds import ROUND_MAX, Rounds
 from framework.broker.store import popped
-from framework.broker.store.log import SCAN_MAX
 from framework.broker.store.offsets import Offsets
 from framework.broker.store.popped import Overdue, PoppedRow
 from framework.broker.store.queues import OFFSET_BITS, Queue
@@ -222,7 +221,7 @@ class Pops:
         for _ in range(_READS_MAX):
             if offset >= queue.end or records or work.left <= 0:
                 break
-            records, offset = self._read(queue, offset, wanted, work, count=count, size=size)
+            records, offset = read_wanted(self._store.log, queue, offset, wanted, work, count_max=count, bytes_max=size)
         if offset == start and not is_reset:
             return None
         reserved = self._reserved.get(place)
@@ -231,17 +230,6 @@ class Pops:
             place, queue, start, first, offset, records, [offset_of(record) for record in records],
             RETRY if place.topic.startswith(RETRY_PREFIX) else NORMAL, is_reset,
         )  # fmt: skip
-
-    def _read(
-        self, queue: Queue, offset: int, wanted: Wanted, work: Work, *, count: int, size: int
-    ) -> tuple[list[bytes], int]:
-        log = self._store.log
-        if wanted.condition is not None:
-            return read_matching(log, queue, offset, wanted.condition, work, count_max=count, bytes_max=size)
-        if wanted.hashes is not None:
-            work.take(SCAN_MAX)
-            return log.read_tagged(queue, offset, wanted.hashes, count_max=count, bytes_max=size)
-        return log.read(queue, offset, count_max=count, bytes_max=size)
 
     def _let_go(self, portions: Sequence[Scoop]) -> None:
         for portion in portions:

@@ -185,7 +185,7 @@ def _check_whole(node: Node, sent: Sent, properties: Mapping[str, str], *, may_b
         return
     if sent.reconsumed > 0 and is_special(sent.topic):
         return
-    if not (may_be_half and is_half(sent, properties) and node.switches.takes_transactions):
+    if not (may_be_half and is_half(sent, properties)) or node.switches.rejects_transactions:
         raise Refusal(
             ResponseCode.NO_PERMISSION, f"the broker[{node.address}] sending transaction message is forbidden"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from framework.broker.filters import wanted
+from framework.broker.filters import Wanted
 from framework.broker.store.topics import Topic
 from framework.hooks.builtin.allocation.averaging import Averaging
 from framework.hooks.builtin.allocation.circle import Circle
@@ -21,7 +21,7 @@ def _lab(queues: int, members: int, *, perm: int = 6) -> BrokerLab:
     lab.node.rules.topics.put("t", Topic(name="t", read_queues=queues, write_queues=queues, perm=perm))
     for number in range(members):
         lab.node.members.heard(
-            FakeClient(), f"c{number:02}", "g", [wanted("t", "*")], consume_type="", message_model="CLUSTERING",
+            FakeClient(), f"c{number:02}", "g", [Wanted("t", "*")], consume_type="", message_model="CLUSTERING",
             consume_from="", language=0, version=477,
         )  # fmt: skip
     return lab

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from framework.broker.filters import Wanted, wanted
+from framework.broker.filters import Wanted
 from framework.broker.members import BROADCASTING, MemberGroup, Members
 from framework.broker.notices import Notices
 from framework.wire.codes import RequestCode
@@ -24,7 +24,7 @@ class _Lab:
         self, client: FakeClient, client_id: str, *wants: Wanted, group: str = "g", model: str = "CLUSTERING"
     ) -> bool:
         return self.members.heard(
-            client, client_id, group, wants or (wanted("t", "*"),), consume_type="CONSUME_PASSIVELY",
+            client, client_id, group, wants or (Wanted("t", "*"),), consume_type="CONSUME_PASSIVELY",
             message_model=model, consume_from="CONSUME_FROM_LAST_OFFSET", language=3, version=477,
         )  # fmt: skip
 
@@ -60,7 +60,7 @@ def test_a_heartbeat_that_changes_nothing_tells_nobody() -> None:
     lab.timers.advance(1000)
     client.sent.clear()
 
-    assert not lab.heartbeat(client, "a", wanted("t", "*", version=5))
+    assert not lab.heartbeat(client, "a", Wanted("t", "*", version=5))
     lab.timers.advance(1000)
     assert client.sent == []
 
@@ -240,24 +240,24 @@ def test_members_with_other_topics_fight_as_on_the_real_broker() -> None:
     """Each heartbeat replaces the group's topics: the last one wins, and each time it is a change."""
     lab = _Lab()
     first, second = FakeClient(), FakeClient()
-    lab.heartbeat(first, "a", wanted("t1", "*"))
+    lab.heartbeat(first, "a", Wanted("t1", "*"))
 
-    assert lab.heartbeat(second, "b", wanted("t2", "*"))
+    assert lab.heartbeat(second, "b", Wanted("t2", "*"))
     assert _topics(lab.members.find("g")) == ["t2"]
-    assert lab.heartbeat(first, "a", wanted("t1", "*"))
+    assert lab.heartbeat(first, "a", Wanted("t1", "*"))
     assert _topics(lab.members.find("g")) == ["t1"]
 
 
 def test_only_a_newer_subscription_replaces_a_known_one() -> None:
     lab = _Lab()
     client = FakeClient()
-    lab.heartbeat(client, "a", wanted("t", "A", version=5))
-    lab.heartbeat(client, "a", wanted("t", "B", version=4))
+    lab.heartbeat(client, "a", Wanted("t", "A", version=5))
+    lab.heartbeat(client, "a", Wanted("t", "B", version=4))
     group = lab.members.find("g")
     assert group is not None
     assert group.wanted["t"].expression == "A"
 
-    lab.heartbeat(client, "a", wanted("t", "C", version=6))
+    lab.heartbeat(client, "a", Wanted("t", "C", version=6))
     assert group.wanted["t"].expression == "C"
 
 

@@ -496,13 +496,13 @@ def asked(lab: BrokerLab, client_id: str, topic: str = "t") -> set[tuple[int, st
 
 
 def test_a_group_pops_what_an_administrator_has_it_pop(folder: Path) -> None:
-    from framework.broker.filters import wanted
+    from framework.broker.filters import Wanted
 
     def join(lab: BrokerLab) -> None:
         lab.node.rules.group("g")
         for i in range(4):
             lab.node.members.heard(
-                FakeClient(), f"c{i}", "g", [wanted("t", "*")], consume_type="", message_model="CLUSTERING",
+                FakeClient(), f"c{i}", "g", [Wanted("t", "*")], consume_type="", message_model="CLUSTERING",
                 consume_from="", language=0, version=477,
             )  # fmt: skip
 

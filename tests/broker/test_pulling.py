@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from framework.broker.filters import tag_hash, wanted
+from framework.broker.filters import Wanted, tag_hash
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.topics import StoredGroup, Topic
 from framework.wire.command import RemotingCommand
@@ -36,7 +36,7 @@ def _bodies(answer: RemotingCommand) -> list[bytes]:
 
 def _join(lab: BrokerLab, client: FakeClient, expression: str = "*", version: int = 0, group: str = "g") -> None:
     lab.node.members.heard(
-        client, "c", group, [wanted("t", expression, version=version)], consume_type="", message_model="",
+        client, "c", group, [Wanted("t", expression, version=version)], consume_type="", message_model="",
         consume_from="", language=3, version=477,
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from framework.broker.filters import SQL92, wanted
+from framework.broker.filters import SQL92, Wanted
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.log import SCAN_MAX
 from framework.wire.command import RemotingCommand
@@ -33,7 +33,7 @@ def _bodies(answer: RemotingCommand) -> list[bytes]:
 def _join(lab: BrokerLab, expression: str) -> None:
     lab.node.members.heard(
         FakeClient(), "c", "g",
-        [wanted("t", expression, kind=SQL92, version=1, is_strict=lab.settings.is_sql_strict)],
+        [Wanted("t", expression, kind=SQL92, version=1, is_strict=lab.settings.is_sql_strict)],
         consume_type="", message_model="", consume_from="", language=3, version=477,
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from framework.broker import filters, holds
 from framework.broker.dispatch import SHORT_WAITING_MAX
-from framework.broker.filters import CONDITION_BYTES, EXPRESSION_MAX, _Conditions, wanted
+from framework.broker.filters import CONDITION_BYTES, EXPRESSION_MAX, Wanted, _Conditions
 from framework.broker.handlers import messages, statistics
 from framework.broker.handlers.send import STEP_BYTES
 from framework.broker.records import KEYS_MAX
@@ -158,8 +158,8 @@ def test_what_conditions_are_kept_is_bounded_by_their_characters() -> None:
 
 
 def test_what_a_condition_holds_is_reckoned_by_its_text_before_it_is_read() -> None:
-    assert len(COSTLY) * CONDITION_BYTES < filters.weight_of(wanted("t", COSTLY, kind="SQL92"))
-    assert 30 * filters.TAG_BYTES <= filters.weight_of(wanted("t", "||".join(["tag"] * 30)))
+    assert len(COSTLY) * CONDITION_BYTES < filters.weight_of(Wanted("t", COSTLY, kind="SQL92"))
+    assert 30 * filters.TAG_BYTES <= filters.weight_of(Wanted("t", "||".join(["tag"] * 30)))
 
 
 def test_a_body_of_too_many_values_is_refused_before_it_is_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:

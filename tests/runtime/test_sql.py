@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from framework import App, Message, Producer, consumer
-from framework.broker import switches
 from framework.errors import ConfigurationError
 from framework.hooks.host import PluginHost
 from framework.model.subscription import Subscription
@@ -87,7 +86,7 @@ def test_a_broker_that_does_not_filter_refuses_the_start() -> None:
         async with box() as broker:
             (node,) = broker.nodes
             await send(broker, "orders", "one")
-            node.switches.put(switches.SQL, "false")
+            node.switches.put("enablePropertyFilter", "false")
             settings = AppSettings.model_validate({"cluster": {"name_servers": [broker.address]}})
             complaint = r"group billing, topic orders, sql='price > 10': broker .* enablePropertyFilter=true"
             with pytest.raises(ConfigurationError, match=complaint):
@@ -107,7 +106,7 @@ def test_a_broker_that_filters_no_longer_is_named_with_the_way_out() -> None:
             await send(broker, "orders", "one")
             async with running(broker, bill) as app:
                 await until(lambda: app.idle_ms() > 0)
-                node.switches.put(switches.SQL, "false")
+                node.switches.put("enablePropertyFilter", "false")
                 async with Producer(name_servers=[broker.address]) as producer:
                     # What the held pull waits for: another message would not end it before its time.
                     await producer.send("orders", b"two", properties={"price": "11"})

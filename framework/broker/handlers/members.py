@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 
 from framework.broker.answers import Answer, Refusal, Relay, ok, refuse
-from framework.broker.filters import EXPRESSION_MAX, KINDS, TAG, Wanted, check_kind, read_first, wanted
+from framework.broker.filters import EXPRESSION_MAX, KINDS, TAG, Wanted, check_kind, read_first
 from framework.broker.members import Member
 from framework.broker.node import Node
 from framework.broker.request import Request
@@ -65,7 +65,7 @@ def heart_beat(request: Request) -> Answer:
             None
             if is_short
             else [
-                wanted(
+                Wanted(
                     each.topic, each.expression, kind=each.expression_type, version=each.version, is_strict=is_strict
                 )
                 for each in consumer.subscriptions
@@ -148,7 +148,7 @@ def check_client_config(request: Request) -> Answer:
             f"{shorten(kind)} is no kind of expression: use {' or '.join(KINDS)}",
         )
     check_kind(node.switches, kind)
-    wish = wanted(told.topic, told.expression, kind=kind, is_strict=node.settings.is_sql_strict)
+    wish = Wanted(told.topic, told.expression, kind=kind, is_strict=node.settings.is_sql_strict)
     if not wish.is_read:
         return read_first(wish, partial(check_client_config, request))
     if wish.mistake:

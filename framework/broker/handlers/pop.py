@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from framework.broker.answers import AfterCommit, Answer, Hold, Refusal, ok, refuse
-from framework.broker.filters import TAG, Wanted, check_kind, read_first, wanted
+from framework.broker.filters import TAG, Wanted, check_kind, read_first
 from framework.broker.node import Node
 from framework.broker.pops import Scoop, waiting_name
 from framework.broker.records import decode, encode
@@ -68,7 +68,7 @@ def pop_message(request: Request) -> Answer:
     if left_ms < -_LATE_MS and not request.was_held:
         raise Refusal(ResponseCode.POLLING_TIMEOUT, f"the broker[{node.address}] pop message is timeout too much")
     topic = _checked(request, header)
-    wish = wanted(header.topic, header.exp, kind=header.exp_type, is_strict=node.settings.is_sql_strict)
+    wish = Wanted(header.topic, header.exp, kind=header.exp_type, is_strict=node.settings.is_sql_strict)
     if not wish.is_read:
         return read_first(wish, partial(pop_message, request))
     _check_wanted(node, wish)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from framework.broker.answers import Answer, Hold, Refusal
-from framework.broker.filters import TAG, Wanted, check_kind, read_first, read_matching, wanted
+from framework.broker.filters import TAG, Wanted, check_kind, read_first, read_wanted
 from framework.broker.members import BROADCASTING
 from framework.broker.request import Request
 from framework.broker.store.queues import COMMIT_MAX, Queue
@@ -112,21 +112,14 @@ def _read(
     request: Request, group: str, queue: Queue, offset: int, subscription: Wanted, count: int, size: int
 ) -> RemotingCommand:
     node = request.node
-    log, tags, condition = node.store.log, subscription.hashes, subscription.condition
-    if tags is None and condition is None:
-        records, next_offset = log.read(queue, offset, count_max=count, bytes_max=size)
-    else:
-        if condition is not None:
-            records, next_offset = read_matching(log, queue, offset, condition, Work(), count_max=count, bytes_max=size)
-        else:
-            assert tags is not None
-            records, next_offset = log.read_tagged(queue, offset, tags, count_max=count, bytes_max=size)
-        if not records:
-            node.goes_on(group, queue.topic, queue.number, next_offset)
-            return _answer(ResponseCode.PULL_RETRY_IMMEDIATELY, NONE_MATCHES, next_offset, queue.low, queue.end)
+    records, next_offset = read_wanted(
+        node.store.log, queue, offset, subscription, Work(), count_max=count, bytes_max=size
+    )
+    node.goes_on(group, queue.topic, queue.number, next_offset)
+    if not records:
+        return _answer(ResponseCode.PULL_RETRY_IMMEDIATELY, NONE_MATCHES, next_offset, queue.low, queue.end)
     answer = _answer(ResponseCode.SUCCESS, FOUND, next_offset, queue.low, queue.end)
     answer.body = b"".join(records)
-    node.goes_on(group, queue.topic, queue.number, next_offset)
     node.gave(group, queue.topic, len(records), len(answer.body))
     return answer
 
@@ -183,7 +176,7 @@ def _subscription(request: Request, group_name: str, topic: str, flag: int, vers
     """What is wanted: said by the pull itself, or by the group's last heartbeat."""
     if flag & SUBSCRIPTION:
         fields = request.command.fields
-        subscription = wanted(
+        subscription = Wanted(
             topic, fields.get("subscription"), kind=fields.get("expressionType"), version=version,
             is_strict=request.node.settings.is_sql_strict,
         )  # fmt: skip

@@ -15,7 +15,6 @@ from framework.wire.bodies.shape import Body
 from framework.wire.fields import Int32, wire
 
 PASSIVELY = "CONSUME_PASSIVELY"  # what RocketMQ calls a push consumer
-BY_POP = "CONSUME_POP"
 CLUSTERING = "CLUSTERING"
 BROADCASTING = "BROADCASTING"
 FROM_LAST = "CONSUME_FROM_LAST_OFFSET"

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from framework.broker.node import Node
 from framework.broker.store.topics import PERM_READ_WRITE
-from framework.broker.switches import PERMISSION
 from framework.model.reserved import retry_topic
 from framework.testing.cluster import BROKER_HOST
 from framework.testing.sim.machine import Machine
@@ -194,7 +193,7 @@ class Nemesis:
         """Brokers and retry topics that were closed take what is sent back again."""
         for node in self.logical_brokers:
             if not node.switches.is_writable:
-                node.switches.put(PERMISSION, str(PERM_READ_WRITE))
+                node.switches.put("brokerPermission", str(PERM_READ_WRITE))
             for name in self.cluster.history.groups:
                 group, topic = node.rules.groups.get(name), node.rules.topics.get(retry_topic(name))
                 if group is not None and not group.retry_queues:

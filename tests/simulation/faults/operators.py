@@ -15,7 +15,6 @@ from framework.broker.node import Node as LogicalBroker
 from framework.broker.pops import POP, PULL
 from framework.broker.request import Request
 from framework.broker.store.topics import PERM_READ
-from framework.broker.switches import PERMISSION
 from framework.model.reserved import retry_topic
 from framework.runtime.app import App
 from framework.settings.schema import AppSettings
@@ -42,7 +41,7 @@ def close_brokers(nemesis: Nemesis) -> Struck:
     if not struck:
         return None
     for node in struck:
-        node.switches.put(PERMISSION, str(PERM_READ))
+        node.switches.put("brokerPermission", str(PERM_READ))
     nemesis.for_a_while(seconds, nemesis.open_for_writing)
     return "broker", f"{len(struck)} closed for writing for {seconds:.1f}s"
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from framework.broker.server import Broker
 from framework.broker.store import halves
-from framework.broker.switches import TRANSACTION_CHECKS, TRANSACTION_INTERVAL, TRANSACTION_TIMEOUT
 from framework.client.producer import Producer
 from framework.declare.transactions import TransactionCheck, transaction_check
 from framework.errors import FrameworkError, RequestTimedOut
@@ -34,7 +33,7 @@ UNDECIDED_S = 4.0
 LATE_S = 1.0
 """A local transaction whose block said `unknown` may still end so much later."""
 TIMEOUTS = (0.5, 3.0, 8.0)
-SWITCHES = {TRANSACTION_TIMEOUT: "2000", TRANSACTION_INTERVAL: "1500", TRANSACTION_CHECKS: "1000"}
+SWITCHES = {"transactionTimeOut": "2000", "transactionCheckInterval": "1500", "transactionCheckMax": "1000"}
 """Of the brokers: asked soon and again, and given up never; a minute is short."""
 COMMIT, ROLLBACK, UNKNOWN = "commit", "rollback", "unknown"
 
