@@ -124,6 +124,7 @@ def _last_limit(app: App, arguments: argparse.Namespace) -> LastLimit:
     def leave(code: int) -> None:
         if arguments.shared is not None:
             arguments.shared.over()
+        streams.finish()
         os._exit(code)
 
     return LastLimit(app.world.clock, limits_ms, places=places, farewell=farewell, word=word, leave=leave)

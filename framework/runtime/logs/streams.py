@@ -1,25 +1,31 @@
-"""Streams: stdout and stderr of a command, which never fail and never block for long, whatever they lead to.
+"""Streams: stdout and stderr of a command, which never fail and never block, whatever they lead to.
 
-A reader that went away, a full disk, a closed descriptor: the line is lost and counted, and consuming goes on. A reader
-that stays and stops reading is waited for once, within a limit; from then on lines are lost until it reads again. A
-command that consumes nothing waits for its reader for ever, as any tool does. It knows nothing of what the lines say.
+A line is written at once where its stream takes it. Where the reader has stopped reading, lines wait in a queue, and a
+thread writes them; what does not fit is lost and counted. So is a line for a reader that went away, a full disk or a
+closed descriptor, and consuming goes on. A command that consumes nothing waits for its reader for ever, as any tool
+does. It knows nothing of what the lines say.
 """
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import select
 import stat
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TextIO
 
-PATIENCE_SECONDS = {"stdout": 5.0, "stderr": 1.0}
-"""Once, when its reader stops reading; the event loop stands for so long."""
+WAITING_MAX = 1 << 20
+"""Bytes that wait for the reader of one stream: some thousand lines."""
+EXIT_SECONDS = {"stdout": 5.0, "stderr": 1.0}
+"""How long the end of the process waits for a reader that does not keep up."""
 PIECE = 4096  # what a pipe that has room at all takes whole (PIPE_BUF)
-TRIES = 10
+UNREAD = "nobody reads it"
 
 
 class Loss:
@@ -68,60 +74,132 @@ def news() -> Iterator[tuple[str, int, str]]:
             yield loss.name, *found
 
 
+_stalled: dict[SureRaw, None] = {}
+"""Streams whose lines wait."""
+
+
 class SureRaw(io.RawIOBase):
     """The lowest layer of a stream: says of everything that it was written."""
 
-    def __init__(self, descriptor: int, name: str, patience_seconds: float | None, *, is_closed: bool = False) -> None:
+    def __init__(self, descriptor: int, name: str, *, is_patient: bool = False, is_closed: bool = False) -> None:
+        """`is_patient`: whoever writes waits for the reader, and no thread does."""
         super().__init__()
         self.name = name
         self.loss = Loss(name)
         self.is_unheard = is_closed
         """Nobody reads it any more, and nobody ever will."""
-        self._descriptor, self._patience = descriptor, patience_seconds
+        self._descriptor, self._is_patient = descriptor, is_patient
         self._out = _without_blocking(descriptor)
-        self._is_stuck = self._is_torn = False
+        self._is_torn = self._has_gap = False
         self._turn = threading.RLock()
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._is_drained = threading.Event()
 
     def write(self, data: object) -> int:
         view = memoryview(data).cast("B")  # type: ignore[arg-type]  # the buffer that BufferedWriter hands down
-        size = len(view)
+        text = bytes(view)
         with self._turn:
-            text = b"\n" + bytes(view) if self._is_torn else bytes(view)
-            reason = "closed" if self.is_unheard else self._put(text)
-            if reason is None:
-                self.loss.written()
+            if self.is_unheard:
+                self._lost(text, "closed")
+            elif self._waiting:
+                self._wait(text)
             else:
-                self.loss.lost(max(bytes(view).count(b"\n"), 1), reason)
-        return size
+                left, reason = self._put(text, waits=self._is_patient)
+                if reason is not None:
+                    self._lost(text, reason)
+                elif left:
+                    self._wait(left)
+                    self._begin()
+                else:
+                    self.loss.written()
+        return len(text)
 
-    def _put(self, data: bytes) -> str | None:
-        """Write all of it; why not, where that failed."""
-        at, tries = 0, 0
+    def _put(self, data: bytes, *, waits: bool) -> tuple[bytes, str | None]:
+        """What its reader did not take of this, and why it cannot be written at all."""
+        at, data = 0, b"\n" + data if self._is_torn else data
         try:
             while at < len(data):
-                is_over = tries == TRIES and self._patience is not None
-                if is_over or not self._is_ready(0.0 if self._is_stuck else self._patience):
-                    self._is_stuck, self._is_torn = True, at > 0 or self._is_torn
-                    return "nobody reads it"
+                if not self._is_ready(waits=waits):
+                    return data[at:], None
                 try:
                     at += os.write(self._out, data[at : at + PIECE])
-                    tries, self._is_stuck = 0, False
                 except BlockingIOError:  # another process that shares it was quicker
-                    tries += 1
-        except BrokenPipeError as error:
-            self.is_unheard = True
-            return error.strerror
+                    if not waits:
+                        return data[at:], None
+                self._is_torn = False
         except OSError as error:
+            self.is_unheard = isinstance(error, BrokenPipeError)
             self._is_torn = at > 0 or self._is_torn
-            return error.strerror or type(error).__name__
-        self._is_torn = False
-        return None
+            return b"", error.strerror or type(error).__name__
+        return b"", None
 
-    def _is_ready(self, seconds: float | None) -> bool:
+    def _is_ready(self, *, waits: bool) -> bool:
         """Whether it takes something now; files always do."""
         poll = select.poll()
         poll.register(self._out, select.POLLOUT)
-        return bool(poll.poll(None if seconds is None else seconds * 1000))
+        return bool(poll.poll(None if waits else 0))
+
+    def _lost(self, text: bytes, reason: str) -> None:
+        self.loss.lost(max(text.count(b"\n"), 1), reason)
+
+    # What waits for its reader
+
+    def _wait(self, text: bytes) -> None:
+        if self._waiting and self._waiting_bytes + len(text) > WAITING_MAX:
+            self._lost(text, UNREAD)
+            self._has_gap = True
+            return
+        if self._has_gap and not self._waiting[-1].endswith(b"\n"):
+            text = b"\n" + text  # what should have come between them is lost
+        self._has_gap = False
+        self._waiting.append(text)
+        self._waiting_bytes += len(text)
+
+    def _begin(self) -> None:
+        from framework.net.real_world import RealWatchman
+
+        self._is_drained.clear()
+        _stalled[self] = None
+        try:
+            RealWatchman().attend(self._serve, f"lines to {self.name}")
+        except RuntimeError:  # the system has no thread left, or the interpreter is ending
+            self._drop(UNREAD)
+
+    def _serve(self) -> None:
+        """On a thread, until nothing waits. Whoever writes meanwhile joins the queue."""
+        while True:
+            text = self._waiting[0]
+            _, reason = self._put(text, waits=True)
+            with self._turn:
+                self._waiting.popleft()
+                self._waiting_bytes -= len(text)
+                if reason is not None:
+                    self._lost(text, reason)
+                if self.is_unheard or not self._waiting:
+                    self._drop("closed")
+                    return
+
+    def _drop(self, reason: str) -> None:
+        """Nothing waits any more: what is left can't be written."""
+        for text in self._waiting:
+            self._lost(text, reason)
+        self._waiting.clear()
+        self._waiting_bytes, self._has_gap = 0, False
+        if not self.is_unheard and reason != UNREAD:
+            self.loss.written()
+        _stalled.pop(self, None)
+        self._is_drained.set()
+
+    def finish(self) -> None:
+        """At the end of the process."""
+        self._is_drained.wait(EXIT_SECONDS[self.name])
+
+    def forked(self) -> None:
+        """In a child: what waits is its parent's, as is the thread."""
+        self._turn = threading.RLock()
+        self._waiting.clear()
+        self._waiting_bytes, self._has_gap = 0, False
 
     def move(self, descriptor: int) -> None:
         """Write there from here on, to what is the same thing by another number."""
@@ -177,16 +255,36 @@ def make_sure(*, is_patient: bool = False) -> None:
     A patient one waits for the reader of its stdout, however long that takes: nothing else is to be done meanwhile.
     """
     closed = open_standard()
-    patience = None if is_patient else PATIENCE_SECONDS["stdout"]
     if sys.stdout is sys.__stdout__:
-        sys.stdout = _sure(sys.stdout, 1, "stdout", patience, is_closed=1 in closed or sys.stdout is None)
+        is_closed = 1 in closed or sys.stdout is None
+        sys.stdout = _sure(sys.stdout, 1, "stdout", is_patient=is_patient, is_closed=is_closed)
     if sys.stderr is sys.__stderr__:
-        is_closed = 2 in closed or sys.stderr is None
-        sys.stderr = _sure(sys.stderr, 2, "stderr", PATIENCE_SECONDS["stderr"], is_closed=is_closed)
+        sys.stderr = _sure(sys.stderr, 2, "stderr", is_closed=2 in closed or sys.stderr is None)
+    atexit.register(finish)
 
 
-def _sure(stream: TextIO | None, descriptor: int, name: str, patience: float | None, *, is_closed: bool) -> TextIO:
-    raw = SureRaw(descriptor, name, patience, is_closed=is_closed)
+def finish() -> None:
+    """At the end of the process: readers that do not keep up have a last moment for what waits."""
+    for stream in (sys.stdout, sys.stderr, _reserved.stream):
+        with suppress(Exception):  # closed, or nobody's
+            stream.flush()  # type: ignore[union-attr]  # as that
+    for raw in list(_stalled):
+        raw.finish()
+
+
+def _forked() -> None:
+    for raw in list(_stalled):
+        raw.forked()
+    _stalled.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _sure(
+    stream: TextIO | None, descriptor: int, name: str, *, is_patient: bool = False, is_closed: bool = False
+) -> TextIO:
+    raw = SureRaw(descriptor, name, is_patient=is_patient, is_closed=is_closed)
     if stream is not None:
         stream.flush()
     return io.TextIOWrapper(
@@ -259,4 +357,4 @@ def leave_results() -> None:
 def send_results(descriptor: int) -> None:
     """Send results to a parent by this descriptor; stdout is then for what handlers print."""
     os.set_inheritable(descriptor, False)  # noqa: FBT003 - its only form
-    _reserved.stream = _sure(None, descriptor, "stdout", PATIENCE_SECONDS["stdout"], is_closed=False)
+    _reserved.stream = _sure(None, descriptor, "stdout")

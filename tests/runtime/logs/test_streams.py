@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import io
 import os
+import select
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +19,7 @@ from structlog.testing import capture_logs
 
 from framework.runtime.logs import streams
 from framework.runtime.logs.lines import Lines
+from tests.patience import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -31,10 +34,11 @@ def pipe() -> Iterator[tuple[int, int]]:
 @pytest.fixture(autouse=True)
 def no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "_ALL", [])
+    monkeypatch.setattr(streams, "_stalled", {})
 
 
-def stream_to(descriptor: int, patience: float = 0.01) -> tuple[io.TextIOWrapper, streams.SureRaw]:
-    raw = streams.SureRaw(descriptor, "stderr", patience)
+def stream_to(descriptor: int) -> tuple[io.TextIOWrapper, streams.SureRaw]:
+    raw = streams.SureRaw(descriptor, "stderr")
     return io.TextIOWrapper(io.BufferedWriter(raw), "ascii", "backslashreplace", line_buffering=True), raw
 
 
@@ -49,18 +53,46 @@ def test_a_reader_that_went_away_costs_the_lines_alone(pipe: tuple[int, int]) ->
     assert [] == list(streams.news()), "it will never work again"
 
 
-def test_a_reader_that_stops_is_waited_for_once_and_told_of_what_it_missed(pipe: tuple[int, int]) -> None:
-    """Nothing blocks, lines are whole, and the losses are said once when it reads again."""
+def read_all(descriptor: int, holds: Callable[[bytes], bool]) -> bytes:
+    """What comes, until that is so."""
+    read = b""
+    while not holds(read):
+        assert select.select([descriptor], [], [], PATIENCE_S)[0], f"no more comes behind {read[-40:]!r}"
+        read += os.read(descriptor, 1 << 20)
+    return read
+
+
+def test_lines_for_a_reader_that_stops_wait_for_it(pipe: tuple[int, int]) -> None:
+    """More than a pipe takes: whoever logs goes on at once, and nothing is lost, torn or out of order."""
     stream, _ = stream_to(pipe[1])
     lines = Lines(stream)
-    written = 0
+    said = [f"{number:09}" + "x" * 990 for number in range(500)]
+    for text in said:
+        lines.info(text)
+    lost = streams.lost_lines()
+    read = read_all(pipe[0], lambda read: read.count(b"\n") >= len(said))
+    wait_until(lambda: not streams._stalled, "nothing waits any more")
+    lines.info("at once")
+
+    assert 0 == lost
+    assert said == read.decode().splitlines()
+    assert b"at once\n" == os.read(pipe[0], 1 << 20)
+
+
+def test_what_does_not_fit_is_lost_counted_and_said_once_when_it_reads_again(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "WAITING_MAX", 20_000)
+    stream, _ = stream_to(pipe[1])
+    lines, written = Lines(stream), 0
     while not streams.lost_lines():
         lines.info(f"{written:09}" + "x" * 990)
         written += 1
     for _ in range(50):
-        lines.info("lost")
+        lines.info("lost" * 1000)
     lost = streams.lost_lines()
-    read = os.read(pipe[0], 1 << 20)
+    read = read_all(pipe[0], lambda read: read.count(b"\n") >= written - 1)
+    wait_until(lambda: not streams._stalled, "nothing waits any more")
     with capture_logs() as said:
         lines.info("heard")
         lines.info("heard, too")
@@ -75,9 +107,76 @@ def test_a_reader_that_stops_is_waited_for_once_and_told_of_what_it_missed(pipe:
     assert ["heard", "heard, too"] == read.decode().splitlines()[-2:]
 
 
+def test_a_reader_that_goes_while_lines_wait_costs_them_alone(pipe: tuple[int, int]) -> None:
+    stream, raw = stream_to(pipe[1])
+    for number in range(200):
+        stream.write(f"{number:09}" + "x" * 990 + "\n")
+    os.close(pipe[0])
+    wait_until(lambda: raw.is_unheard, "its thread has seen it")
+    wait_until(lambda: not streams._stalled, "nothing waits any more")
+    waited = streams.lost_lines()
+    stream.write("one more\n")
+
+    assert waited > 100
+    assert waited + 1 == streams.lost_lines()
+    assert [] == list(streams.news()), "it will never work again"
+
+
+ENDS = """
+import os, sys
+from framework.runtime.logs import streams
+streams.make_sure()
+for number in range(300):
+    print(f"{number:03} " + "x" * 1019)  # so that no piece ends within a line
+sys.stdout.flush()
+assert streams._stalled, "nobody reads yet"
+child = os.fork()
+print("child" if not child else "parent")
+sys.stdout.flush()
+if child:
+    os.kill(os.getppid(), {signal})
+    os.waitpid(child, 0)
+"""
+
+
+def test_the_end_of_a_process_waits_for_a_reader_that_reads_again_and_a_child_writes_none_of_its_parent_s() -> None:
+    """Whoever reads begins when both have written all that they have to say."""
+    told = threading.Event()
+    before = signal.signal(signal.SIGUSR1, lambda *_: told.set())
+    try:
+        program = ENDS.replace("{signal}", str(int(signal.SIGUSR1)))
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+            wait_until(told.is_set, "it has written all")
+            assert process.stdout is not None
+            lines = process.stdout.read().splitlines()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert 0 == process.returncode
+    assert [f"{number:03}" for number in range(300)] == [line[:3] for line in lines if line[0].isdigit()]
+    assert ["child", "parent"] == sorted(line for line in lines if not line[0].isdigit())
+
+
+def test_the_end_of_a_process_waits_no_longer_than_that_for_one_that_does_not(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float | None] = []
+
+    def wait(_: object, timeout: float | None = None) -> bool:
+        waited.append(timeout)
+        return False
+
+    stream, _ = stream_to(pipe[1])
+    stream.write("x" * 200_000 + "\n")
+    monkeypatch.setattr(threading.Event, "wait", wait)
+    streams.finish()
+
+    assert [streams.EXIT_SECONDS["stderr"]] == waited
+
+
 def test_a_patient_stream_loses_nothing_to_a_reader_that_stops(pipe: tuple[int, int]) -> None:
     """`tail orders --json | less`: it waits as long as that takes, and nobody else waits for it."""
-    raw = streams.SureRaw(pipe[1], "stdout", None)
+    raw = streams.SureRaw(pipe[1], "stdout", is_patient=True)
     text = b"".join(b"%09d\n" % number for number in range(30_000))  # more than any pipe takes at once
     writing = threading.Thread(target=raw.write, args=(text,))
     writing.start()
@@ -94,11 +193,10 @@ def test_what_another_process_made_non_blocking_is_waited_for(pipe: tuple[int, i
     os.set_blocking(pipe[1], False)
     stream, _ = stream_to(pipe[1])
     stream.write("x" * 200_000 + "\n")
-
-    assert 1 == streams.lost_lines()
-    os.read(pipe[0], 1 << 20)
     stream.write("next\n")
-    assert b"\nnext\n" == os.read(pipe[0], 1 << 20), "what was torn does not run into the next line"
+
+    read = read_all(pipe[0], lambda read: read.endswith(b"next\n"))
+    assert (0, b"x" * 200_000 + b"\nnext\n") == (streams.lost_lines(), read)
 
 
 def test_a_disk_that_was_full_takes_lines_again(monkeypatch: pytest.MonkeyPatch, pipe: tuple[int, int]) -> None:
