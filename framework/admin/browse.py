@@ -13,7 +13,7 @@ from framework.errors import nearest
 from framework.mistakes import NotInCluster
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
-from framework.reading.pulls import Filter, Pulls
+from framework.reading.pulls import EVERYTHING, Filter, Pulls
 from framework.wire import exchanges, stored
 
 POLL_SECONDS = 0.5
@@ -80,6 +80,12 @@ def messages(admin: Admin, wanted: Filter, ranges: Sequence[Span], scan: Scan) -
     """What lies in the ranges, all queues together, oldest first by the brokers' store times."""
     runs = [_run(admin, wanted, span, scan) for span in ranges if span.begin < span.end]
     return heapq.merge(*runs, key=lambda message: (message.stored_ms, message.queue, message.queue_offset))
+
+
+def at(admin: Admin, queue: MessageQueue, offset: int) -> Message | None:
+    """The message that lies there."""
+    found = messages(admin, EVERYTHING, [Span(queue, offset, offset + 1)], Scan())
+    return next((each for each in found if each.queue_offset == offset), None)
 
 
 def follow(admin: Admin, wanted: Filter, ranges: Sequence[Span], scan: Scan) -> Iterator[Message | None]:

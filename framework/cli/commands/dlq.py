@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -324,12 +324,16 @@ def _drop(arguments: argparse.Namespace, admin: Admin) -> int:
     count = replays.passed_over(moves)
     letters = "dead letter" if count == 1 else "dead letters"
     summary = f"{arguments.group}: {table.count(count)} {letters} passed over; brokers keep them as long as any message"
-    rows = [
-        {"broker": each.queue.broker, "queue": each.queue.number, "before": each.begin, "after": offset}
-        for each, offset in moves.items()
-    ]
-    if not changes.is_agreed(arguments, "dlq drop", summary, MOVES, rows):
+    if not changes.is_agreed(arguments, "dlq drop", summary, MOVES, rows_of(moves)):
         return changes.undone(arguments)
     replays.drop(admin, group, moves)
     changes.audit("dlq drop", group=group, passed_over=count)
     return ExitCode.CLEAN
+
+
+def rows_of(moves: Mapping[LetterQueue, int]) -> list[dict[str, Any]]:
+    """How far each queue's letters are passed over."""
+    return [
+        {"broker": each.queue.broker, "queue": each.queue.number, "before": each.begin, "after": offset}
+        for each, offset in moves.items()
+    ]

@@ -52,7 +52,7 @@ def execute(arguments: argparse.Namespace) -> int:
         group = admin.wrapped(arguments.group)
         planned = resets.plan(admin, group, admin.wrapped(arguments.topic), arguments.to)
         summary = summary_of(arguments.group, planned)
-        rows = [_row(admin, each) for each in planned]
+        rows = [row_of(admin, each) for each in planned]
         if not changes.is_agreed(arguments, "reset", summary, COLUMNS, rows):
             return changes.undone(arguments)
         failed = resets.apply(admin, group, planned)
@@ -72,7 +72,8 @@ def summary_of(group: str, planned: list[QueueReset]) -> str:
     return f"{told}; {unknown} of them have no stored offset yet" if unknown else told
 
 
-def _row(admin: Admin, each: QueueReset) -> dict[str, Any]:
+def row_of(admin: Admin, each: QueueReset) -> dict[str, Any]:
+    """One queue with the fields of the JSON."""
     return {
         "topic": admin.unwrapped(each.queue.topic),
         "broker": each.queue.broker,

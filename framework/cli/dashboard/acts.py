@@ -6,23 +6,22 @@ was true a minute ago. Without `--allow-writes` none of `ACTS` can be reached.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from framework.admin import dead_letters, replays, resets
-from framework.admin.groups import reason_of
-from framework.admin.moments import FORMS, moment
-from framework.cli.commands.dlq import pacer
-from framework.cli.commands.reset import summary_of
+from framework.admin.moments import FORMS
+from framework.cli.commands import dlq
+from framework.cli.commands import reset as reset_command
 from framework.cli.dashboard import words
 from framework.cli.dashboard.desk import BrowserPage, Visit, group_of
-from framework.cli.dashboard.exchanges import Fields, see
+from framework.cli.dashboard.exchanges import Fields, number, see
 from framework.cli.dashboard.jobs import Job
 from framework.cli.dashboard.views.letters import CHOICE, choice_of
 from framework.cli.dashboard.watching import GroupLook
 from framework.cli.live.changing import outlook
-from framework.errors import FrameworkError
+from framework.cli.table import Column
 from framework.net.http.messages import HttpRefused, HttpResponse
 
 CONCURRENCY_MAX = 1024
@@ -46,8 +45,7 @@ class ActPlan:
     summary: str
     effects: list[str] = field(default_factory=list)
     fields: Mapping[str, str] = field(default_factory=dict)
-    columns: list[tuple[str, str, bool]] = field(default_factory=list)
-    """Title, field, and whether it is a number."""
+    columns: Sequence[Column] = ()
     rows: list[dict[str, Any]] = field(default_factory=list)
     left_out: int = 0
     must_type: str = ""
@@ -59,6 +57,13 @@ class ActPlan:
 
 
 ROWS_MAX = 256
+PROCESSES = (
+    Column("CONCURRENCY", "concurrency", is_number=True),
+    Column("RUNNING", "running", is_number=True),
+    Column("PAUSED", "paused"),
+    Column("LAG", "lag", is_number=True),
+)
+LETTERS = (Column("TO TOPIC", "topic"), Column("DEAD LETTERS", "count", is_number=True))
 
 
 def shown(plan: ActPlan) -> BrowserPage:
@@ -89,9 +94,7 @@ def live_plan(visit: Visit, what: str) -> ActPlan:
     now = sorted({int(each["concurrency"]) for each in group.pictures})
     plan = ActPlan(
         f"{what.capitalize()} {group.name}", group.name, f"/act/{what}", what.capitalize(), reach,
-        columns=[("Concurrency", "concurrency", True), ("Running", "running", True), ("Paused", "paused", False),
-                 ("Lag", "lag", True)],
-        rows=rows, fields={"group": group.name}, blocked=blocked,
+        columns=PROCESSES, rows=rows, fields={"group": group.name}, blocked=blocked,
     )  # fmt: skip
     match what:
         case "pause":
@@ -123,9 +126,10 @@ def live_plan(visit: Visit, what: str) -> ActPlan:
 
 
 def _size(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 6 and 1 <= int(text) <= CONCURRENCY_MAX):
+    found = number(text)
+    if found is None or not 1 <= found <= CONCURRENCY_MAX:
         raise HttpRefused(400, f"{text!r} is no number of handlers: write 1 to {CONCURRENCY_MAX}")
-    return int(text)
+    return found
 
 
 def change(visit: Visit, fields: Fields, what: str) -> HttpResponse:
@@ -153,24 +157,15 @@ def reset_plan(visit: Visit) -> ActPlan:
     plan = ActPlan(
         f"Reset {group.name}", group.name, "/act/reset", "Reset", "Choose where the group goes on.",
         fields={"group": group.name, "to": to, "topic": topic}, form="reset", must_type=group.name,
-        choices={"to": to, "topic": topic, "topics": topics},
-        columns=[("Topic", "topic", False), ("Broker", "broker", False), ("Queue", "queue", True),
-                 ("Before", "before", True), ("After", "after", True), ("Again", "again", True),
-                 ("Passed over", "passed_over", True)],
+        choices={"to": to, "topic": topic, "topics": topics}, columns=reset_command.COLUMNS,
     )  # fmt: skip
     if not to:
         plan.blocked = "say first where the group goes on"
         return plan
     with visit.desk.admin() as admin:
-        planned = resets.plan(admin, admin.wrapped(group.name), admin.wrapped(topic) if topic else "", _when(visit, to))
-        plan.summary = summary_of(group.name, planned)
-        plan.rows = [
-            {
-                "topic": admin.unwrapped(each.queue.topic), "broker": each.queue.broker, "queue": each.queue.number,
-                "before": each.before, "after": each.after, "again": each.again, "passed_over": each.passed_over,
-            }
-            for each in planned
-        ]  # fmt: skip
+        planned = resets.plan(admin, admin.wrapped(group.name), admin.wrapped(topic), visit.moment(to))
+        plan.summary = reset_command.summary_of(group.name, planned)
+        plan.rows = [reset_command.row_of(admin, each) for each in planned]
     plan.effects = [
         "What comes again is handled once more, by whichever member has the queue.",
         "What is passed over is never handled by this group, unless somebody resets it back.",
@@ -180,19 +175,12 @@ def reset_plan(visit: Visit) -> ActPlan:
     return plan
 
 
-def _when(visit: Visit, text: str) -> Any:
-    try:
-        return moment(text, visit.desk.now_ms())
-    except ValueError as error:
-        raise HttpRefused(400, str(error)) from None
-
-
 def reset(visit: Visit, fields: Fields) -> HttpResponse:
     name, topic, to = fields.get("group", ""), fields.get("topic", ""), fields.get("to", "")
     _typed(fields, name)
     with visit.desk.admin() as admin:
         group = admin.wrapped(name)
-        planned = resets.plan(admin, group, admin.wrapped(topic) if topic else "", _when(visit, to))
+        planned = resets.plan(admin, group, admin.wrapped(topic), visit.moment(to))
         failed = resets.apply(admin, group, planned)
     done = len(planned) - len(failed)
     visit.audit("reset", group=name, topic=topic or "all", to=to, queues=done, failed=len(failed))
@@ -233,7 +221,7 @@ def replay_plan(visit: Visit) -> ActPlan:
                  "Nothing is deleted; what was replayed is not listed any more."],
         fields={"group": group.name, "to_retry": "yes" if to_retry else "", "limit": str(limit or ""),
                 "rate": str(rate), **chosen},
-        columns=[("To topic", "topic", False), ("Dead letters", "count", True)], rows=rows,
+        columns=LETTERS, rows=rows,
         must_type=group.name, blocked="" if planned.count else "no dead letter is meant",
         form="replay", choices={"to_retry": to_retry, "limit": limit or "", "rate": rate, **chosen},
     )  # fmt: skip
@@ -244,7 +232,7 @@ def replay(visit: Visit, fields: Fields) -> HttpResponse:
     _typed(fields, name)
     choice = choice_of(fields, visit.desk.now_ms())
     to_retry = bool(fields.get("to_retry"))
-    limit, rate = _number(fields.get("limit", "")), _number(fields.get("rate", "")) or RATE
+    limit, rate = number(fields.get("limit", "")) or None, number(fields.get("rate", "")) or RATE
     desk = visit.desk
     with desk.admin() as admin:
         planned = replays.plan(admin, admin.wrapped(name), choice, limit=limit, to_retry=to_retry)
@@ -252,7 +240,7 @@ def replay(visit: Visit, fields: Fields) -> HttpResponse:
     def work(job: Job) -> None:
         try:
             with desk.admin() as admin:
-                for outcome in replays.run(admin, planned, pacer(float(rate))):
+                for outcome in replays.run(admin, planned, dlq.pacer(float(rate))):
                     letter = outcome.letter.message.message_id
                     job.count(outcome.what, f"{letter}: {outcome.why}" if outcome.why else "")
                     if job.is_stopping:
@@ -266,10 +254,6 @@ def replay(visit: Visit, fields: Fields) -> HttpResponse:
     return see("/job", id=job.id)
 
 
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text) else None
-
-
 def drop_plan(visit: Visit) -> ActPlan:
     group = group_of(visit)
     limit = visit.number("limit", 0, 10**9)
@@ -281,10 +265,7 @@ def drop_plan(visit: Visit) -> ActPlan:
         f"{words.count(count)} dead letters are passed over; brokers keep them as long as any message.",
         effects=["No replay sends them and no list shows them, unless somebody asks for those that are dealt with."],
         fields={"group": group.name, "limit": str(limit or "")}, form="drop", choices={"limit": limit or ""},
-        columns=[("Broker", "broker", False), ("Queue", "queue", True), ("Before", "before", True),
-                 ("After", "after", True)],
-        rows=[{"broker": each.queue.broker, "queue": each.queue.number, "before": each.begin, "after": offset}
-              for each, offset in moves.items()],
+        columns=dlq.MOVES, rows=dlq.rows_of(moves),
         must_type=group.name, blocked="" if count else "no dead letter waits",
     )  # fmt: skip
 
@@ -294,7 +275,7 @@ def drop(visit: Visit, fields: Fields) -> HttpResponse:
     _typed(fields, name)
     with visit.desk.admin() as admin:
         group = admin.wrapped(name)
-        moves = replays.fronts(admin, dead_letters.queues(admin, group), _number(fields.get("limit", "")))
+        moves = replays.fronts(admin, dead_letters.queues(admin, group), number(fields.get("limit", "")) or None)
         replays.drop(admin, group, moves)
     visit.audit("dlq drop", group=name, passed_over=replays.passed_over(moves))
     visit.desk.watching.again()
@@ -351,7 +332,7 @@ def decide(visit: Visit, fields: Fields) -> HttpResponse:
     if what == "bury":
         _typed(fields, name)
     told = {key: fields.get(key, "") for key in RUN}
-    if what not in DECISIONS or any(not _is_number(told[key]) for key in ("worker", "queue", "offset")):
+    if what not in DECISIONS or any(number(told[key]) is None for key in ("worker", "queue", "offset")):
         raise HttpRefused(400, "which handler is meant cannot be read: go back to the group's page")
     request = {
         "ask": "decide", "group": name, "what": what, "topic": told["topic"], "broker": told["broker"],
@@ -367,10 +348,6 @@ def decide(visit: Visit, fields: Fields) -> HttpResponse:
         )
         raise HttpRefused(409, f"nothing was changed: {why}")
     return see("/group", group=name, done=what)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 19
 
 
 PLANS: Mapping[str, Callable[[Visit], ActPlan]] = {
@@ -392,7 +369,3 @@ ACTS: Mapping[str, Callable[[Visit, Fields], HttpResponse]] = {
     "/act/decide": decide,
     "/act/stop-job": stop_job,
 }
-
-
-def refused(error: FrameworkError) -> HttpRefused:
-    return HttpRefused(502, reason_of(error))

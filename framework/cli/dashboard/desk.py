@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from framework.admin.cluster import Admin
+from framework.admin.moments import Moment, moment
+from framework.cli.dashboard.exchanges import number
 from framework.cli.dashboard.guard import Session
 from framework.cli.dashboard.jobs import Jobs
 from framework.cli.dashboard.watching import GroupLook, Look, Watching
@@ -61,8 +63,15 @@ class Visit:
         return self.request.query.get(name, "").strip()[:1000]
 
     def number(self, name: str, default: int, most: int) -> int:
-        text = self.text(name)
-        return min(int(text), most) if text.isascii() and text.isdecimal() and len(text) < 19 else default
+        found = number(self.text(name))
+        return default if found is None else min(found, most)
+
+    def moment(self, text: str) -> Moment:
+        """Where to begin. HttpRefused: 400 with the forms that there are."""
+        try:
+            return moment(text, self.desk.now_ms())
+        except ValueError as error:
+            raise HttpRefused(400, str(error)) from None
 
     def audit(self, what: str, **facts: object) -> None:
         self.desk.audit(f"dashboard {what}", session=self.session.short, address=self.request.peer, **facts)

@@ -39,6 +39,11 @@ def _is_empty(value: object) -> bool:
     return value is None or value is False or value == ""
 
 
+def number(text: str) -> int | None:
+    """Of a form or an address; None where it is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
 def see(path: str, **parameters: object) -> HttpResponse:
     """Go there, by GET."""
     return HttpResponse(303, {"location": address(path, **parameters)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from framework.admin import dead_letters
+from framework.admin import browse, dead_letters
 from framework.admin.browse import Scan
 from framework.admin.cluster import Admin
 from framework.admin.dead_letters import Letter, LetterChoice
@@ -13,7 +13,7 @@ from framework.admin.moments import moment
 from framework.cli.commands.tail import body_of
 from framework.cli.dashboard import words
 from framework.cli.dashboard.desk import BrowserPage, Visit, group_of
-from framework.cli.dashboard.exchanges import Fields, address
+from framework.cli.dashboard.exchanges import Fields, address, number
 from framework.net.http.messages import HttpRefused
 
 SCANNED_MAX = 20_000
@@ -109,15 +109,10 @@ def one(visit: Visit, *, with_body: bool = False, place: str = "") -> BrowserPag
 
 def find(admin: Admin, group: str, place: str) -> Letter | None:
     """The letter that lies there; only of this group's dead letters."""
-    from framework.admin.browse import Span, messages
-    from framework.reading.pulls import EVERYTHING
-
     for each in dead_letters.queues(admin, group):
         head = f"{each.queue.topic}@{each.queue.broker}:{each.queue.number}:"
-        offset = place.removeprefix(head)
-        if place.startswith(head) and offset.isascii() and offset.isdecimal() and len(offset) < 19:
-            at = int(offset)
-            if each.low <= at < each.end:
-                found = next(iter(messages(admin, EVERYTHING, [Span(each.queue, at, at + 1)], Scan())), None)
-                return None if found is None else dead_letters.letter_of(found)
+        offset = number(place.removeprefix(head)) if place.startswith(head) else None
+        if offset is not None and each.low <= offset < each.end:
+            found = browse.at(admin, each.queue, offset)
+            return None if found is None else dead_letters.letter_of(found)
     return None

@@ -8,17 +8,18 @@ from itertools import islice
 from typing import Any
 
 from framework.admin import browse, traces
-from framework.admin.browse import Scan, Span
+from framework.admin.browse import Scan
 from framework.admin.cluster import Admin
 from framework.admin.findings import tried
 from framework.admin.groups import reason_of
-from framework.admin.moments import FORMS, Moment, moment
+from framework.admin.moments import FORMS, Moment
 from framework.admin.topics import topics as user_topics
 from framework.cli.commands.tail import body_of
 from framework.cli.dashboard import words
 from framework.cli.dashboard.desk import BrowserPage, Visit
 from framework.cli.dashboard.exchanges import address, see
 from framework.errors import FrameworkError
+from framework.model.last_words import origin_of
 from framework.model.message import UNIQUE_KEY, Message
 from framework.model.queue import MessageQueue
 from framework.net.http.messages import HttpRefused, HttpResponse
@@ -74,14 +75,8 @@ def _by_key(_: Visit, admin: Admin, topic: str, key: str) -> dict[str, Any]:
 
 
 def _by_time(visit: Visit, admin: Admin, topic: str, text: str) -> dict[str, Any]:
-    try:
-        when = moment(text, visit.desk.now_ms())
-    except ValueError as error:
-        raise HttpRefused(400, str(error)) from None
-    scan = Scan()
-    found = list(
-        islice(browse.messages(admin, EVERYTHING, browse.spans(admin, admin.wrapped(topic), when), scan), FOUND_MAX)
-    )
+    spans = browse.spans(admin, admin.wrapped(topic), visit.moment(text))
+    found = list(islice(browse.messages(admin, EVERYTHING, spans, Scan()), FOUND_MAX))
     cut = f"; the first {FOUND_MAX} are shown" if len(found) == FOUND_MAX else ""
     return {"rows": [row_of(each) for each in found], "said": f"{len(found)} from {text} on, oldest first{cut}"}
 
@@ -95,7 +90,7 @@ def row_of(message: Message) -> dict[str, Any]:
     body, trouble = body_of(message)
     return {
         "message_id": message.message_id,
-        "place": f"{message.queue.topic}@{message.queue.broker}:{message.queue.number}:{message.queue_offset}",
+        "place": origin_of(message.queue, message.queue_offset),
         "keys": " ".join(message.keys),
         "tags": message.tags,
         "size": None if trouble else len(body),
@@ -173,10 +168,7 @@ def at(admin: Admin, queue: MessageQueue, offset: int) -> Message | None:
     if route is None or queue not in route.readable:
         return None
     end = admin.ask_master(queue, exchanges.max_offset(queue))
-    if offset >= end:
-        return None
-    found = browse.messages(admin, EVERYTHING, [Span(queue, offset, offset + 1)], Scan())
-    return next((each for each in found if each.queue_offset == offset), None)
+    return browse.at(admin, queue, offset) if offset < end else None
 
 
 # As they come
