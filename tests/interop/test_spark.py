@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from framework_spark.frames import ADDRESS
 from framework_spark.managed import ManagedQuery
-from framework_spark.sessions import SharedSession
 from framework_spark.settings import GroupSettings
 from structlog.testing import capture_logs
 
@@ -120,7 +119,7 @@ def test_an_outage_of_the_only_broker_spends_no_attempt_of_mode_source(
         settings = GroupSettings(mode="source", checkpoint=str(tmp_path / "checkpoint"), options=hasty)
         of = ClusterSettings.model_validate({"name_servers": [cluster.name_server]})
         taking = Taking("handler", handler, group, topic, "*", None, 100, 0, 0, Start("first"), of)
-        query = ManagedQuery(taking, settings, SharedSession(Given(spark)), pause_s=0.2)
+        query = ManagedQuery(taking, settings, Given(spark, pause_s=0.2))
         thread = threading.Thread(target=query.run)
         thread.start()
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-from framework_spark.sessions import SessionsOfThisProcess
+from framework_spark.sessions import PAUSE_S, SessionsOfThisProcess
 from framework_spark.settings import SparkSettings
 
 from framework import Message
@@ -15,12 +15,15 @@ from framework.model.queue import MessageQueue
 class Given(SessionsOfThisProcess):
     """The one session, made by somebody else."""
 
-    def __init__(self, session: Any) -> None:
-        super().__init__(SparkSettings())
-        self._session = session
+    def __init__(self, session: Any, *, pause_s: float = PAUSE_S) -> None:
+        super().__init__(SparkSettings(), pause_s=pause_s)
+        self._given_one = session
+
+    def check(self) -> None:
+        """It is there."""
 
     def make(self) -> Any:
-        return self._session
+        return self._given_one
 
 
 class Unbranched(Given):
@@ -31,16 +34,19 @@ class Unbranched(Given):
     def branch(self, session: Any) -> Any:
         return session
 
-    def is_alive(self, session: Any) -> bool:
+    def lives(self, session: Any) -> bool:
         return not self.is_dead
 
 
 class Tables(SessionsOfThisProcess):
     """Sessions whose frames are Arrow tables; the first `failures` cannot be made."""
 
-    def __init__(self, failures: int = 0) -> None:
-        super().__init__(SparkSettings())
+    def __init__(self, failures: int = 0, *, pause_s: float = PAUSE_S) -> None:
+        super().__init__(SparkSettings(), pause_s=pause_s)
         self.failures, self.made, self.dead = failures, 0, set[int]()
+
+    def check(self) -> None:
+        """Nothing is needed."""
 
     def make(self) -> Tables.Session:
         if self.failures:
@@ -52,7 +58,7 @@ class Tables(SessionsOfThisProcess):
     def branch(self, session: Tables.Session) -> Tables.Session:
         return session.newSession()
 
-    def is_alive(self, session: Tables.Session) -> bool:
+    def lives(self, session: Tables.Session) -> bool:
         return session.number not in self.dead
 
     class Session:

@@ -33,7 +33,7 @@ from framework_spark.mistakes import Stopping
 from framework_spark.offsets import EARLIEST, LATEST, nested
 from framework_spark.options import SourceOptions, source_options
 from framework_spark.reports import end_offsets, messages_in, progress_facts, progress_lag, seconds_behind
-from framework_spark.sessions import PAUSE_MAX_S, PAUSE_S, SharedSession
+from framework_spark.sessions import PAUSE_MAX_S, SessionsOfThisProcess
 from framework_spark.settings import GroupSettings
 from framework_spark.settling import Batches, settle
 from framework_spark.survey import DataLost, resolved
@@ -53,16 +53,15 @@ class ManagedQuery:
         self,
         taking: Taking,
         settings: GroupSettings,
-        shared: SharedSession,
+        sessions: SessionsOfThisProcess,
         *,
-        pause_s: float = PAUSE_S,
         tally: Tally | None = None,
     ) -> None:
-        self._taking, self._settings, self._shared, self._pause_s = taking, settings, shared, pause_s
+        self._taking, self._settings, self._sessions = taking, settings, sessions
         self._tally = tally or Tally()
         self._given = {**_connection(taking), **settings.options}
         self._options: SourceOptions = source_options(self._given, streaming=True)  # names what cannot work, now
-        self._batches = Batches(taking, shared, job_timeout=settings.job_timeout)
+        self._batches = Batches(taking, sessions, job_timeout=settings.job_timeout)
         self._session: Any = None
         self._query: Any = None
         self._gate = threading.Condition()
@@ -93,7 +92,7 @@ class ManagedQuery:
     def run(self) -> None:
         while not self._stops():
             try:
-                self._session = self._shared.get()[1]
+                self._session = self._sessions.get()[1]
                 self._run_query(self._session.newSession())
             except Stopping:
                 break
@@ -255,7 +254,7 @@ class ManagedQuery:
 
     def _wait(self, error: Exception) -> None:
         """Something ended the query: again after a pause, which grows as long as no batch gets through."""
-        pause = min(self._pause_s * 2**self._failures, PAUSE_MAX_S)
+        pause = min(self._sessions.pause_s * 2**self._failures, PAUSE_MAX_S)
         self._failures += 1
         self._restarts += 1
         self._last_batch = -1

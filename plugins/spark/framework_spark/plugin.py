@@ -17,8 +17,7 @@ class SparkPlugin:
 
     def __init__(self, settings: SparkSettings) -> None:
         self._settings = settings
-        sessions = SessionsOfThisProcess(settings)
-        self._runner = SparkRunner(sessions, settings.groups, check=sessions.check)
+        self._runner = SparkRunner(SessionsOfThisProcess(settings), settings.groups)
 
     @staticmethod
     @hookimpl

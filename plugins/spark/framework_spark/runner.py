@@ -13,7 +13,7 @@ from framework_spark.causes import DEATHS_MAX, Fault, cause_of, fault_of
 from framework_spark.connection import told
 from framework_spark.limit import JobOverLimit, limited
 from framework_spark.mistakes import HeldUp, SessionDied, Stopping
-from framework_spark.sessions import PAUSE_MAX_S, PAUSE_S, SessionsOfThisProcess, SharedSession
+from framework_spark.sessions import PAUSE_MAX_S, SessionsOfThisProcess
 from framework_spark.settings import GroupSettings
 from framework_spark.splitting import blamed, runs_of
 from framework_spark.tally import Tally
@@ -29,31 +29,22 @@ _log = structlog.get_logger(__name__)
 class SparkRunner:
     """One an application; `groups` are those that the settings say something about."""
 
-    def __init__(
-        self,
-        sessions: SessionsOfThisProcess,
-        groups: Mapping[str, GroupSettings] | None = None,
-        *,
-        pause_s: float = PAUSE_S,
-        check: Callable[[], None] | None = None,
-    ) -> None:
-        """`check` raises where no session can be made here; it is called before anything is started."""
-        self._shared = SharedSession(sessions, pause_s=pause_s)
-        self._check = check or (lambda: None)
+    def __init__(self, sessions: SessionsOfThisProcess, groups: Mapping[str, GroupSettings] | None = None) -> None:
+        self._sessions = sessions
         self._groups = groups or {}
         self._tallies: dict[str, Tally] = {}
         """By group, and kept: handlers are prepared anew when settings are read again."""
 
     def reaches(self, cluster: ClusterSettings) -> None:
         """Have the handlers' sessions know the application's cluster."""
-        self._shared.cluster = told(cluster)
+        self._sessions.cluster = told(cluster)
 
     # Batches that the framework hands over
 
     def prepared(self, function: Callable[..., object], name: str, group: str) -> Callable[[list[Message]], object]:
-        self._check()
+        self._sessions.check()
         settings = self._groups.get(group, GroupSettings())
-        return _Handler(function, name, settings, self._shared, self._tally(group))
+        return _Handler(function, name, settings, self._sessions, self._tally(group))
 
     def _tally(self, group: str) -> Tally:
         return self._tallies.setdefault(group, Tally())
@@ -73,13 +64,13 @@ class SparkRunner:
         from framework.model.namespaces import unwrap
         from framework_spark.managed import ManagedQuery
 
-        self._check()
+        self._sessions.check()
         group = unwrap(taking.cluster.namespace, taking.group)
-        return ManagedQuery(taking, self._groups[group], self._shared, tally=self._tally(group))
+        return ManagedQuery(taking, self._groups[group], self._sessions, tally=self._tally(group))
 
     def stop(self) -> None:
         """Let nobody wait for a session any more."""
-        self._shared.stop()
+        self._sessions.stop()
 
 
 class _Handler:
@@ -90,10 +81,10 @@ class _Handler:
         function: Callable[..., object],
         name: str,
         settings: GroupSettings,
-        shared: SharedSession,
+        sessions: SessionsOfThisProcess,
         tally: Tally,
     ) -> None:
-        self._function, self._name, self._settings, self._shared = function, name, settings, shared
+        self._function, self._name, self._settings, self._sessions = function, name, settings, sessions
         self._tally = tally
         self._own: tuple[int, Any] | None = None
         """The handler's session, and of the how manieth shared one it is a branch."""
@@ -120,20 +111,20 @@ class _Handler:
     def _settled(self, messages: list[Message]) -> object:
         deaths = 0
         while True:
-            generation, shared = self._shared.get()
+            generation, shared = self._sessions.get()
             own = self._own
             if own is None or own[0] != generation:
-                own = self._own = (generation, self._shared.branch(shared))  # its views and settings are its own
+                own = self._own = (generation, self._sessions.branch(shared))
             try:
                 return self._outcomes(shared, own[1], messages, may_be_blamed=deaths + 1 >= DEATHS_MAX)
             except SessionDied as error:
                 # Not the handler's fault: the batch runs again when there is a session, and no attempt is counted.
                 _log.warning("spark session died", handler=self._name, reason=cause_of(error.__cause__ or error))
             except HeldUp as error:
-                pause_s = min(self._shared.pause_s * 2**deaths, PAUSE_MAX_S)
+                pause_s = min(self._sessions.pause_s * 2**deaths, PAUSE_MAX_S)
                 deaths += 1
                 _log.warning("batch held up", handler=self._name, retry_ms=round(pause_s * 1000), reason=str(error))
-                self._shared.pause(pause_s)
+                self._sessions.pause(pause_s)
 
     def _outcomes(self, shared: Any, session: Any, messages: list[Message], *, may_be_blamed: bool) -> object:
         """`may_be_blamed`: also for what may be Spark's."""
@@ -167,7 +158,7 @@ class _Handler:
             with limited(session, self._settings.job_timeout, self._name):
                 return _answered(self._function(frame), messages, self._name)
         except Exception as error:
-            if not self._shared.is_alive(shared):
+            if not self._sessions.is_alive(shared):
                 raise SessionDied(self._name) from error
             fault, shown = fault_of(error)
             if not may_be_blamed and (not is_begun or fault is Fault.SPARK):

@@ -1,4 +1,7 @@
-"""Where Spark's sessions come from: this process's own driver, a Spark Connect server, or a user's function."""
+"""The one session of a process, for every handler: its own driver's, a Spark Connect server's, or of a user's function.
+
+A caller without a session waits on its own thread, so a Spark that is away uses up no attempt.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +50,51 @@ LOOK_S = 3.0  # for a server of Spark Connect to take a connection
 
 
 class SessionsOfThisProcess:
-    """One session that all handlers share; which kind, the settings say."""
+    """Made when it is first needed, and again when it has died. Worker threads ask: one lock around the making, none
+    around jobs.
+    """
 
-    def __init__(self, settings: SparkSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: SparkSettings, *, pause_s: float = PAUSE_S) -> None:
+        self._settings, self.pause_s = settings, pause_s
         self._looked_at = ""
         """The Python of the workers that was found fit: each group asks, and one run of it takes a second."""
+        self._lock = threading.Lock()
+        self._session: Any = None
+        self._generation = 0
+        self._stopping = threading.Event()
+        self.cluster: Mapping[str, str] = {}
+        """What the branches are told of the application's cluster."""
+
+    def get(self) -> tuple[int, Any]:
+        """The session, and the how manieth it is."""
+        pause = self.pause_s
+        with self._lock:
+            while self._session is None or not self.lives(self._session):
+                if self._stopping.is_set():
+                    raise Stopping("no Spark session, and the application ends; the batch is delivered again")
+                self._session = None
+                try:
+                    self._session = self.make()
+                    self._generation += 1
+                except Exception as error:  # noqa: BLE001 - border: Spark's
+                    _log.warning("spark session missing", retry_ms=round(pause * 1000), reason=cause_of(error))
+                    self._stopping.wait(pause)
+                    pause = min(pause * 2, PAUSE_MAX_S)
+            return self._generation, self._session
+
+    def is_alive(self, session: Any) -> bool:
+        """Whether a failure of its was the job's, and not the session's."""
+        with self._lock:
+            return self.lives(session)
+
+    def pause(self, seconds: float) -> None:
+        """Wait on the caller's thread; Stopping where the application ends."""
+        if self._stopping.wait(seconds):
+            raise Stopping("the application ends; the batch is delivered again")
+
+    def stop(self) -> None:
+        """Let nobody wait for a session any more."""
+        self._stopping.set()
 
     def check(self) -> None:
         """ConfigurationError where no session can be made here, as far as that is seen without making one."""
@@ -89,6 +131,7 @@ class SessionsOfThisProcess:
         return self._settings.master.startswith("local")
 
     def make(self) -> Any:
+        """A session that works, or an error."""
         session = self._given() if self._settings.session else self._built()
         _let_go_at_exit(session)
         _log.info(
@@ -117,13 +160,15 @@ class SessionsOfThisProcess:
         return builder.getOrCreate()
 
     def branch(self, session: Any) -> Any:
+        """A handler's own, beside it: its views and settings are its own."""
         own = session.newSession()
         if is_connect(own):  # it begins with the server's settings
             _let_go_at_exit(own)
             own.conf._set_all(dict(self._settings.conf), silent=True)  # noqa: SLF001  # as its builder does
+        tell(own, self.cluster)
         return own
 
-    def is_alive(self, session: Any) -> bool:
+    def lives(self, session: Any) -> bool:
         if is_connect(session):
             return self._is_served(session)
         from py4j.protocol import Py4JError
@@ -144,60 +189,6 @@ class SessionsOfThisProcess:
         except Exception:  # noqa: BLE001 - border: gRPC's and Spark's; another session is made then
             return False
         return not session.is_stopped
-
-
-class SharedSession:
-    """The one session of a process, for every handler: made when it is first needed, and again when it has died.
-
-    Worker threads ask: one lock around the making, none around jobs. A caller without a session waits on its own
-    thread, so a Spark that is away uses up no attempt.
-    """
-
-    def __init__(self, sessions: SessionsOfThisProcess, *, pause_s: float = PAUSE_S) -> None:
-        self._sessions, self.pause_s = sessions, pause_s
-        self._lock = threading.Lock()
-        self._session: Any = None
-        self._generation = 0
-        self._stopping = threading.Event()
-        self.cluster: Mapping[str, str] = {}
-        """What the branches are told of the application's cluster."""
-
-    def stop(self) -> None:
-        """Let nobody wait for a session any more."""
-        self._stopping.set()
-
-    def pause(self, seconds: float) -> None:
-        """Wait on the caller's thread; Stopping where the application ends."""
-        if self._stopping.wait(seconds):
-            raise Stopping("the application ends; the batch is delivered again")
-
-    def is_alive(self, session: Any) -> bool:
-        """Whether a failure of its was the job's, and not the session's."""
-        with self._lock:
-            return self._sessions.is_alive(session)
-
-    def branch(self, session: Any) -> Any:
-        """A handler's own, of the shared one."""
-        own = self._sessions.branch(session)
-        tell(own, self.cluster)
-        return own
-
-    def get(self) -> tuple[int, Any]:
-        """The session, and the how manieth it is."""
-        pause = self.pause_s
-        with self._lock:
-            while self._session is None or not self._sessions.is_alive(self._session):
-                if self._stopping.is_set():
-                    raise Stopping("no Spark session, and the application ends; the batch is delivered again")
-                self._session = None
-                try:
-                    self._session = self._sessions.make()
-                    self._generation += 1
-                except Exception as error:  # noqa: BLE001 - border: Spark's
-                    _log.warning("spark session missing", retry_ms=round(pause * 1000), reason=cause_of(error))
-                    self._stopping.wait(pause)
-                    pause = min(pause * 2, PAUSE_MAX_S)
-            return self._generation, self._session
 
 
 def _lacking(program: str) -> list[str]:

@@ -24,7 +24,7 @@ from framework_spark.frames import ADDRESS, Address, by_address, outcomes_at, st
 from framework_spark.limit import JobOverLimit, limited
 from framework_spark.mistakes import HeldUp, SessionDied
 from framework_spark.runner import verdicts_in
-from framework_spark.sessions import SharedSession
+from framework_spark.sessions import SessionsOfThisProcess
 from framework_spark.splitting import blamed, runs_of
 
 _log = structlog.get_logger(__name__)
@@ -40,8 +40,8 @@ Row = dict[str, Any]
 class Batches:
     """Runs one group's function with frames, and says which rows failed. It sends nothing and knows no query."""
 
-    def __init__(self, taking: Taking, shared: SharedSession, *, job_timeout: int | None = None) -> None:
-        self._taking, self._shared, self._job_timeout = taking, shared, job_timeout
+    def __init__(self, taking: Taking, sessions: SessionsOfThisProcess, *, job_timeout: int | None = None) -> None:
+        self._taking, self._sessions, self._job_timeout = taking, sessions, job_timeout
         self._deaths = 0
         """Runs in a row that ended with a process of Spark's."""
 
@@ -77,7 +77,7 @@ class Batches:
             with limited(session, self._job_timeout, name):
                 answer = understood(verdicts_in(self._taking.function(frame), name))
         except Exception as error:
-            if not self._shared.is_alive(session):
+            if not self._sessions.is_alive(session):
                 raise SessionDied(name) from error
             fault, shown = fault_of(error)
             self._deaths += fault is Fault.SPARK

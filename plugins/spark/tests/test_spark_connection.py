@@ -139,7 +139,7 @@ def test_the_plugin_tells_what_a_command_said_of_the_cluster() -> None:
     """In `mode: driver` nothing else knows of it."""
     runner = SparkPlugin(SparkSettings())
     runner.app_started(SimpleNamespace(settings=AppSettings.model_validate({"cluster": {"name_servers": ["far:1"]}})))
-    assert {"nameServers": "far:1"} == runner._runner._shared.cluster
+    assert {"nameServers": "far:1"} == runner._runner._sessions.cluster
 
     session = Conf()
     with pytest.raises(ConfigurationError, match=r"this session is of no handler with engine=.spark."):

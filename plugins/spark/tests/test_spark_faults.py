@@ -17,7 +17,6 @@ from framework_spark.frames import ADDRESS
 from framework_spark.managed import ManagedQuery
 from framework_spark.mistakes import HeldUp
 from framework_spark.runner import SparkRunner
-from framework_spark.sessions import SharedSession
 from framework_spark.settings import GroupSettings
 from framework_spark.settling import Batches
 from structlog.testing import capture_logs
@@ -56,7 +55,7 @@ def running(
     """A query of `mode: source` whose messages have no second attempt."""
     settings = GroupSettings(mode="source", checkpoint=str(checkpoint), options={**HASTY, **options})
     cluster = ClusterSettings.model_validate({"name_servers": [box.address]})
-    query = ManagedQuery(taking(handler, topic, cluster=cluster), settings, SharedSession(Given(spark)), pause_s=0.01)
+    query = ManagedQuery(taking(handler, topic, cluster=cluster), settings, Given(spark, pause_s=0.01))
     thread = threading.Thread(target=query.run)
     thread.start()
     try:
@@ -124,7 +123,7 @@ def test_whose_fault_it_is_is_told_by_where_it_was_raised(spark: Any, box: Threa
         return given.selectExpr(*ADDRESS[:3], "offset + 100 offset", "'dead_letter' verdict")
 
     for function in (read_elsewhere, raised, raised_in_a_task, cast, verdict_about_others):
-        batches = Batches(taking(function, topic), SharedSession(Given(spark)))
+        batches = Batches(taking(function, topic), Given(spark))
         failed = batches.failed(frame, spark)
         assert [(0, "retry"), (1, "retry")] == [(row["offset"], row["verdict"]) for row in failed], function
 
@@ -133,7 +132,7 @@ def test_a_worker_that_dies_holds_the_batch_up_until_the_handler_must_be_what_ki
     def kill(frame: Any) -> None:
         frame.rdd.foreach(lambda row: os._exit(3))
 
-    batches = Batches(taking(kill, "t"), SharedSession(Given(spark)))
+    batches = Batches(taking(kill, "t"), Given(spark))
     frame = spark.createDataFrame(ROWS)
 
     for _ in range(DEATHS_MAX - 1):
@@ -150,7 +149,7 @@ def test_in_mode_driver_a_worker_that_dies_spends_no_attempt_either(spark: Any) 
         if len(runs) == 1:
             frame.select(*ADDRESS).rdd.foreach(lambda row: os._exit(3))
 
-    handler = SparkRunner(Given(spark), pause_s=0.01).prepared(killed_once, "revenue", "revenue")
+    handler = SparkRunner(Given(spark, pause_s=0.01)).prepared(killed_once, "revenue", "revenue")
     with capture_logs() as lines:
         assert handler(messages(3)) is None
 

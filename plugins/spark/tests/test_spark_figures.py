@@ -14,7 +14,6 @@ from framework_spark.managed import ManagedQuery
 from framework_spark.mirror import OffsetMirror
 from framework_spark.reports import messages_in
 from framework_spark.runner import SparkRunner
-from framework_spark.sessions import SharedSession
 from framework_spark.settings import GroupSettings
 from framework_spark.tally import Tally
 
@@ -108,7 +107,7 @@ def managed(tally: Tally) -> ManagedQuery:
         linger_ms=0, max_retries=2, start=Start("first"), cluster=ClusterSettings(),
     )  # fmt: skip
     settings = GroupSettings(mode="source", checkpoint="/nowhere")
-    return ManagedQuery(taking, settings, SharedSession(Tables()), tally=tally)
+    return ManagedQuery(taking, settings, Tables(), tally=tally)
 
 
 def test_what_tasks_of_mode_source_did_is_counted_over_restarts() -> None:

@@ -18,7 +18,7 @@ from framework_spark.frames import ADDRESS
 from framework_spark.managed import ManagedQuery, loaded
 from framework_spark.mistakes import SessionDied
 from framework_spark.reports import progress_facts
-from framework_spark.sessions import SessionsOfThisProcess, SharedSession
+from framework_spark.sessions import SessionsOfThisProcess
 from framework_spark.settings import GroupSettings, SparkSettings
 from framework_spark.survey import DataLost
 from pydantic import ValidationError
@@ -46,7 +46,7 @@ def taking(function: Callable[[Any], object], **changes: Any) -> Taking:
 
 def query(function: Callable[[Any], object], **changes: Any) -> ManagedQuery:
     settings = GroupSettings(mode="source", checkpoint="/nowhere")
-    return ManagedQuery(taking(function, **changes), settings, SharedSession(Unbranched(None)))
+    return ManagedQuery(taking(function, **changes), settings, Unbranched(None))
 
 
 def verdicts(*rows: tuple[int, str], topic: str = "clicks") -> pa.Table:
@@ -127,7 +127,7 @@ def test_an_exception_is_the_handlers_fault_only_where_the_session_lives() -> No
 
     assert ALL == failed(broken)
     given = Unbranched(None)
-    ours = ManagedQuery(taking(broken), GroupSettings(mode="source", checkpoint="/nowhere"), SharedSession(given))
+    ours = ManagedQuery(taking(broken), GroupSettings(mode="source", checkpoint="/nowhere"), given)
     given.is_dead = True
     with pytest.raises(SessionDied) as died:
         ours._batches.failed(ROWS, None)
@@ -166,7 +166,7 @@ def test_settings_that_cannot_work_are_refused() -> None:
         GroupSettings(checkpoint="/somewhere")
     settings = GroupSettings(mode="source", checkpoint="/nowhere", options={"failOnDataLos": "false"})
     with pytest.raises(ConfigurationError, match="unknown option 'failOnDataLos'; did you mean 'failOnDataLoss'"):
-        ManagedQuery(taking(lambda frame: None), settings, SharedSession(Unbranched(None)))
+        ManagedQuery(taking(lambda frame: None), settings, Unbranched(None))
 
 
 @pytest.mark.parametrize(
@@ -407,9 +407,7 @@ def test_a_group_that_is_beyond_the_end_of_its_queue_is_an_error(box: ThreadBox,
     with pytest.raises(DataLost, match=f"{place} ends at offset 5, and group {topic} is at 2000; .*failOnDataLoss"):
         query(lambda frame: None, **given)._starting()
     lenient = GroupSettings(mode="source", checkpoint="x", options={"failOnDataLoss": "false"})
-    ours = ManagedQuery(
-        taking(lambda frame: None, **given), lenient, SharedSession(SessionsOfThisProcess(SparkSettings()))
-    )
+    ours = ManagedQuery(taking(lambda frame: None, **given), lenient, SessionsOfThisProcess(SparkSettings()))
     assert 5 == json.loads(ours._starting())[topic]["broker-a"][str(place.number)]
 
 
@@ -435,7 +433,7 @@ def test_a_real_query_sends_back_what_fails_and_goes_on_where_it_stopped(
     cluster = ClusterSettings.model_validate({"name_servers": [box.address]})
 
     def run(until: Callable[[], bool], what: str) -> None:
-        shared = SharedSession(Given(spark))
+        shared = Given(spark)
         managed = ManagedQuery(taking(handler, topic=topic, group=topic, cluster=cluster), settings, shared)
         thread = threading.Thread(target=managed.run)
         thread.start()

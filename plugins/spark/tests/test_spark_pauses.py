@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from framework_spark.managed import ManagedQuery
-from framework_spark.sessions import PAUSE_MAX_S, SharedSession
+from framework_spark.sessions import PAUSE_MAX_S
 from framework_spark.settings import GroupSettings
 from structlog.testing import capture_logs
 
@@ -40,7 +40,7 @@ def managed(pause_s: float = 0.001) -> ManagedQuery:
         linger_ms=0, max_retries=2, start=Start("first"), cluster=ClusterSettings(),
     )  # fmt: skip
     settings = GroupSettings(mode="source", checkpoint="/nowhere")
-    return ManagedQuery(taking, settings, SharedSession(Unbranched(None)), pause_s=pause_s)
+    return ManagedQuery(taking, settings, Unbranched(None, pause_s=pause_s))
 
 
 def pauses(query: ManagedQuery, *steps: str) -> list[int]:

@@ -114,9 +114,9 @@ def test_an_engine_that_nobody_offers_is_named_at_the_handler() -> None:
 
 
 def test_a_session_that_died_is_made_again_and_nothing_is_lost() -> None:
-    sessions = Tables(failures=2)
+    sessions = Tables(failures=2, pause_s=0.001)
     seen: list[int] = []
-    run = SparkRunner(sessions, pause_s=0.001).prepared(lambda frame: seen.append(frame.num_rows), "revenue", "revenue")
+    run = SparkRunner(sessions).prepared(lambda frame: seen.append(frame.num_rows), "revenue", "revenue")
 
     run(messages(3))
     sessions.dead.add(1)
@@ -127,7 +127,7 @@ def test_a_session_that_died_is_made_again_and_nothing_is_lost() -> None:
 
 
 def test_who_waits_for_a_session_is_let_go_when_the_application_ends() -> None:
-    runner = SparkRunner(Tables(failures=1_000_000), pause_s=30)
+    runner = SparkRunner(Tables(failures=1_000_000, pause_s=30))
     threading.Timer(0.05, runner.stop).start()
 
     with pytest.raises(Stopping, match="delivered again"):
