@@ -173,48 +173,51 @@ class _Outbox:
             return True
 
 
-class _Write:
+class _Writer:
     """What both kinds of writer do on an executor, and in the driver once all tasks have."""
 
-    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+    def __init__(self, options: SinkOptions, schema: StructType, query: str = "") -> None:
+        """`query`: of a batch write, which has none of Spark's."""
         check_columns(schema, options)
-        self.options = options
+        self._options, self._query = options, query
 
-    def send(self, iterator: Iterator[pa.RecordBatch], query: str | None) -> Sent:
-        task = TaskContext.get()
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        task, lots_of = TaskContext.get(), self._options.lots
         assert task is not None, "Spark writes in tasks"
-        name = query or task.getLocalProperty("sql.streaming.queryId") or "query"
+        of_stream = task.getLocalProperty("sql.streaming.queryId")
+        name = self._query or of_stream or "query"
         epoch = int(task.getLocalProperty("streaming.sql.batchId") or 0)
-        if self.options.lots is None:
-            rows = Outgoing(self.options, iterator, f"{name}/{epoch}/{task.partitionId()}")
-            send_rows(self.options, rows)
+        if lots_of is None:
+            rows = Outgoing(self._options, iterator, f"{name}/{epoch}/{task.partitionId()}")
+            send_rows(self._options, rows)
             return Sent(rows.sent, rows.left_out)
-        if not query and not task.getLocalProperty("sql.streaming.queryId"):
+        if not self._query and not of_stream:
             raise SparkMisused("sink: transactional=true: Spark does not say which query this is")
-        epoch = self.options.lots.lot if query else epoch
-        rows = Outgoing(self.options, iterator, f"{name}/{epoch}/{task.partitionId()}")
-        prepared = lots.prepared(self.options, rows, name, epoch)
+        epoch = lots_of.lot if self._query else epoch
+        rows = Outgoing(self._options, iterator, f"{name}/{epoch}/{task.partitionId()}")
+        prepared = lots.prepared(self._options, rows, name, epoch)
         return Sent(rows.sent, rows.left_out, name, prepared)
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None], epoch: int) -> None:
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int | None = None) -> None:  # noqa: N803
         """Have each row of the epoch seen, once. Without `transactional` it was seen when it was sent."""
-        sent = [each for each in messages if isinstance(each, Sent)]
-        if self.options.lots is not None:
-            lots.settle(self.options, sent[0].query, epoch, [each.prepared for each in sent])
+        sent, lots_of = [each for each in messages if isinstance(each, Sent)], self._options.lots
+        epoch = batchId if batchId is not None else 0 if lots_of is None else lots_of.lot
+        if lots_of is not None:
+            lots.settle(self._options, sent[0].query, epoch, [each.prepared for each in sent])
         if left_out := sum(each.left_out for each in sent):
             rows = left_out + sum(each.rows for each in sent)
             warn(f"batch {epoch}: {left_out} of {rows} rows had no body, and were left out as emptyBody=skip says")
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int | None = None) -> None:  # noqa: N803
         """Drop what is prepared, where a task failed. Where each has a message, `commit` was called, and may have
         decided already: the repeated epoch goes on with that. Without `transactional` nothing can be taken back.
         """
         sent = [each for each in messages if isinstance(each, Sent)]
-        if self.options.lots is not None and sent and len(sent) < len(messages):
-            lots.drop(self.options, sent[0].query, [each.prepared for each in sent])
+        if self._options.lots is not None and sent and len(sent) < len(messages):
+            lots.drop(self._options, sent[0].query, [each.prepared for each in sent])
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(_Writer, DataSourceArrowWriter):
     """`df.write`."""
 
     def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
@@ -222,32 +225,9 @@ class BatchWriter(DataSourceArrowWriter):
             raise SparkMisused('sink: a topic cannot be overwritten; write with mode("append")')
         import uuid
 
-        self._lots = options.lots
         # One a write, on the driver; repeated tasks have the same.
-        self._query = uuid.uuid4().hex if options.lots is None else options.lots.name
-        self._write = _Write(options, schema)
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self._write.send(iterator, self._query)
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        self._write.commit(messages, 0 if self._lots is None else self._lots.lot)
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        self._write.abort(messages)
+        super().__init__(options, schema, uuid.uuid4().hex if options.lots is None else options.lots.name)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """`df.writeStream`."""
-
-    def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        self._write = _Write(options, schema)
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self._write.send(iterator, None)
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        self._write.commit(messages, batchId)
-
-    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        self._write.abort(messages)

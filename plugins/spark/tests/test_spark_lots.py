@@ -89,7 +89,7 @@ def test_an_epoch_with_a_failed_task_is_dropped_and_one_that_may_be_decided_is_n
         return False
 
     undo = box.broker.intercept(Interceptor(code=RequestCode.END_TRANSACTION, times=None, when=note))
-    _, data = prepared(writer._write.options, batches("a", "b"), f"q-{topic}", 0, 0)
+    _, data = prepared(writer._options, batches("a", "b"), f"q-{topic}", 0, 0)
     sent = Sent(2, query=f"q-{topic}", prepared=data)
     writer.abort([sent], 0)
     assert [] == ended
