@@ -42,9 +42,6 @@ class OffsetMirror(StreamingQueryListener):
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802  # Spark's names, here and below
         """Nothing is done yet."""
 
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing was done."""
-
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """What was done has been told."""
 

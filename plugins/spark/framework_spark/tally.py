@@ -27,14 +27,8 @@ class Tally:
 
     def ran(self, rows: int, elapsed_ms: float, *, failed: bool = False) -> None:
         """One batch ended; `elapsed_ms` is what it took from its rows being there, or being asked for, to its end."""
-        with self._lock:
-            found = self._figures
-            found["batch_rows"], found["batch_ms"] = rows, elapsed_ms
-            for name, more in (
-                ("batches_total", 1), ("rows_total", rows), ("batch_ms_total", elapsed_ms),
-                ("failed_batches_total", int(failed)),
-            ):  # fmt: skip
-                found[name] = found.get(name, 0) + more
+        self.note(batch_rows=rows, batch_ms=elapsed_ms)
+        self.count(batches_total=1, rows_total=rows, batch_ms_total=elapsed_ms, failed_batches_total=int(failed))
 
     def count(self, **more: float) -> None:
         """More of what is counted."""

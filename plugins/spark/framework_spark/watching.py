@@ -169,9 +169,6 @@ class ProgressListener(StreamingQueryListener):
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802  # Spark's names, here and below
         """Nothing was read yet."""
 
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing was read."""
-
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Its newest report stays."""
 
