@@ -92,9 +92,6 @@ class SimTransport(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._is_closing
 
-    def is_reading(self) -> bool:
-        return self._is_reading and not self._is_closing
-
     def pause_reading(self) -> None:
         self._is_reading = False
 
@@ -106,17 +103,8 @@ class SimTransport(asyncio.Transport):
     def set_protocol(self, protocol: Any) -> None:
         self.owner = protocol
 
-    def get_protocol(self) -> Any:
-        return self.owner
-
     def get_write_buffer_size(self) -> int:
         return self._backlog_bytes
-
-    def get_write_buffer_limits(self) -> tuple[int, int]:
-        return LOW_WATER_BYTES, HIGH_WATER_BYTES
-
-    def can_write_eof(self) -> bool:
-        return False
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         if self._is_closing or not data:

@@ -86,11 +86,6 @@ class Where:
         return self.tags != frozenset() and all(each.holds(values[each.column]) for each in self.queues)
 
     @property
-    def has_ranges(self) -> bool:
-        """Whether it says anything of offsets or store times, which a stream cannot obey."""
-        return (self.begin, self.end) != (0, FOREVER) or self.is_timed
-
-    @property
     def is_timed(self) -> bool:
         return self.since_ms is not None or self.until_ms is not None
 
