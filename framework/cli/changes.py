@@ -12,7 +12,7 @@ from typing import Any
 
 from framework.cli import output
 from framework.cli.exit_codes import ExitCode
-from framework.cli.shown.explained import Refusal
+from framework.cli.shown.explained import CommandRefused
 from framework.cli.table import Column, instant, write, write_json
 from framework.harmless import plain
 from framework.net.real_clock import RealClock
@@ -28,7 +28,7 @@ def check_askable(arguments: argparse.Namespace) -> None:
     """Refuse where somebody would have to be asked, and nobody can be."""
     is_asked = not (arguments.dry_run or arguments.yes)
     if is_asked and (arguments.json or not sys.stdin.isatty() or not sys.stderr.isatty()):
-        raise Refusal("nobody can be asked here; add --yes to do it, or --dry-run to see what it would do")
+        raise CommandRefused("nobody can be asked here; add --yes to do it, or --dry-run to see what it would do")
 
 
 def is_agreed(

@@ -135,7 +135,7 @@ def _run(arguments: list[str]) -> int:
     parsed = _parsed(command, _joined(arguments[1:]))
     try:
         code: int = module.execute(parsed)
-    except explained.Refusal as refusal:
+    except explained.CommandRefused as refusal:
         text = f"framework-app {name}: {refusal}"
         sys.stderr.write(explained.usage(text, as_json=getattr(parsed, "json", False), id_=refusal.id))
         return refusal.code

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from framework.cli.exit_codes import ExitCode
-from framework.cli.shown.explained import Refusal
+from framework.cli.shown.explained import CommandRefused
 from framework.harmless import escaped
 from framework.net.control.asking import Answer, ControlFailed, NobodyListens, Request, ask, ask_all, workers_of
 from framework.net.control.places import PATH_BYTES_MAX, is_heard, sockets
@@ -21,7 +21,7 @@ CONFIG_VARIABLE = "FRAMEWORK_APP_CONFIG"
 CONFIG_FILE = "framework-app.yaml"
 
 
-class Unfound(Refusal):
+class Unfound(CommandRefused):
     """Nothing that could be asked; each kind has its code and its page."""
 
     id = "FA-U006"

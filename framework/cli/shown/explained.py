@@ -37,7 +37,7 @@ _END = "\n"
 _FILES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
-class Refusal(FrameworkError):
+class CommandRefused(FrameworkError):
     """A command that is not carried out, which is told like a word that was typed wrong."""
 
     id = NOT_ASKED
