@@ -375,7 +375,7 @@ class Attempts:
         return results
 
     def _frame(self, channel: Channel, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand | Ready:
-        frame_of = None if channel.signs else outgoing.frame_of(self._template(queue))
+        frame_of = None if channel.signs or outgoing.is_batch else outgoing.frame_of(self._template(queue))
         return outgoing.request(self._group, queue) if frame_of is None else Ready(outgoing.code, frame_of)
 
     def _template(self, queue: MessageQueue, *, is_one_way: bool = False) -> Template:
