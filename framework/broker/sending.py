@@ -21,7 +21,7 @@ from framework.broker.settings import REGION
 from framework.broker.store.topics import StoredGroup, Topic
 from framework.broker.store.writer import Stored, Transaction
 from framework.broker.topic_rules import NOT_SENDABLE, check_topic_name, is_special
-from framework.broker.transactions import PREPARED, PRODUCER_GROUP, REAL_QUEUE, REAL_TOPIC, Prepared
+from framework.broker.transactions import PREPARED, PRODUCER_GROUP, REAL_QUEUE, REAL_TOPIC
 from framework.errors import FrameworkError
 from framework.model.message import DELAY_LEVEL, TAGS, UNIQUE_KEY
 from framework.model.reserved import DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
@@ -277,7 +277,7 @@ def retries_max_of(request: Request, group: StoredGroup, own: int | None) -> int
     return group.retries_max if own is None or request.command.version < _OWN_MAXIMUM_VERSION else own
 
 
-def send(request: Request, sent: Sent) -> AfterCommit[Planned] | AfterCommit[Prepared] | RemotingCommand:
+def send(request: Request, sent: Sent) -> AfterCommit[Planned] | AfterCommit[tuple[Stored, int]] | RemotingCommand:
     """One message: 10 and 310."""
     node = request.node
     try:
@@ -314,13 +314,14 @@ def send(request: Request, sent: Sent) -> AfterCommit[Planned] | AfterCommit[Pre
     return AfterCommit(change, answer, store_failed)
 
 
-def _send_half(node: Node, message: Record, number: int) -> AfterCommit[Prepared]:
+def _send_half(node: Node, message: Record, number: int) -> AfterCommit[tuple[Stored, int]]:
     change = node.transactions.prepare(message)
     key = message.properties[UNIQUE_KEY]
 
-    def answer(prepared: Prepared) -> RemotingCommand:
-        node.transactions.rounds.planned(prepared.due_ms)
-        return send_answer(node, [prepared.stored], number, key)
+    def answer(prepared: tuple[Stored, int]) -> RemotingCommand:
+        stored, due_ms = prepared
+        node.transactions.rounds.planned(due_ms)
+        return send_answer(node, [stored], number, key)
 
     return AfterCommit(change, answer, store_failed)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 from framework.broker.answers import Client
 from framework.broker.delays import Delays
@@ -44,20 +43,6 @@ CHECK_TIMES, IMMUNITY = "TRANSACTION_CHECK_TIMES", "CHECK_IMMUNITY_TIME_IN_SECON
 # How a transaction ended is known for this long: whoever says it again is not told that there was none.
 _ENDED_KEPT_MS = 3_600_000
 _IMMUNITY_S_MAX = 10**9
-
-
-class Prepared(NamedTuple):
-    """A half message written, and when its producers are to be asked."""
-
-    stored: Stored
-    due_ms: int
-
-
-class Question(NamedTuple):
-    """A transaction that a producer is to be asked about."""
-
-    half: Half
-    record: bytes
 
 
 def half_of(message: Record) -> Record:
@@ -100,8 +85,8 @@ class Transactions:
         self._switches, self._settings, self._trouble = switches, settings, trouble
         self._asked: dict[str, int] = {}
         """How many questions each group got: the next member is asked by it."""
-        self._questions: list[Question] = []
-        """Of the last round, for when it is on disk."""
+        self._questions: list[tuple[Half, bytes]] = []
+        """With their half messages, of the last round, for when it is on disk."""
         self.rounds = Rounds(
             timers, store.writer, delays.now_ms, self._round, "transactions could not be looked at", trouble,
             self._ask_all,
@@ -111,17 +96,17 @@ class Transactions:
         """Take up the transactions that the store has open."""
         self.rounds.start(halves.next_due_ms(self._store.database.writing, self._broker))
 
-    def prepare(self, message: Record) -> Callable[[Transaction], Prepared]:
-        """A change that stores the message as a half one."""
+    def prepare(self, message: Record) -> Callable[[Transaction], tuple[Stored, int]]:
+        """A change that stores the message as a half one; and when its producers are to be asked."""
         half = half_of(message)
         record, tag = encode(half), tag_hash(message.properties.get(TAGS))
         group = message.properties[PRODUCER_GROUP]
         wait_ms = immunity_ms(message)
 
-        def change(transaction: Transaction) -> Prepared:
+        def change(transaction: Transaction) -> tuple[Stored, int]:
             # Nobody finds it by its keys before it is committed.
             stored = transaction.append(self._broker, HALF_TOPIC, 0, record, tag)
-            return Prepared(stored, self._open(transaction, stored.place, stored.offset, group, wait_ms).due_ms)
+            return stored, self._open(transaction, stored.place, stored.offset, group, wait_ms).due_ms
 
         return change
 
@@ -168,7 +153,7 @@ class Transactions:
             else:
                 asked = half._replace(checks=half.checks + 1, due_ms=now_ms + self._switches.transaction_interval_ms)
                 halves.put(connection, asked)
-                self._questions.append(Question(asked, record))
+                self._questions.append((asked, record))
         return halves.next_due_ms(connection, self._broker)
 
     def _give_up(self, transaction: Transaction, half: Half, record: bytes) -> None:
@@ -181,19 +166,18 @@ class Transactions:
 
     def _ask_all(self) -> None:
         questions, self._questions = self._questions, []
-        for question in questions:
+        for half, record in questions:
             try:
-                self._ask(question)
+                self._ask(half, record)
             except FrameworkError as refused:  # one that cannot be asked about is no reason to ask about no other
-                self._trouble(f"half message at {question.half.place}: its producer cannot be asked: {refused}")
+                self._trouble(f"half message at {half.place}: its producer cannot be asked: {refused}")
 
-    def _ask(self, question: Question) -> None:
+    def _ask(self, half: Half, record: bytes) -> None:
         """Ask one member of the producer group; where none is connected, the next check may find one."""
-        half = question.half
         client = self._member(half.group)
         if client is None:
             return
-        whole = whole_of(decode(question.record), half.checks)
+        whole = whole_of(decode(record), half.checks)
         key = whole.properties.get(UNIQUE_KEY)
         header = CheckTransactionRequest(
             tran_state_table_offset=half.queue_offset,

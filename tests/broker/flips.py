@@ -7,7 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 from framework.broker.store.database import FILE_NAME
-from framework.broker.store.offsets import OffsetKey, Offsets
+from framework.broker.store.offsets import Offsets
+from framework.broker.store.sent_back import GroupPlace
 from framework.errors import FrameworkError
 from tests.broker.store_lab import Lab, fake_text, folder_lab
 
@@ -34,7 +35,7 @@ def filled(folder: Path, messages: int, seed: int) -> dict[int, list[bytes]]:
     for place, offset in OFFSETS.items():
         offsets.put(*place, offset)
     for place, offset in RESETS.items():
-        offsets.resets.put(OffsetKey(*place), offset)
+        offsets.resets.put(GroupPlace(*place), offset)
     for i in range(messages):
         number = chance.randrange(QUEUES)
         text = b"%d " % i + chance.randbytes(chance.choice((10, 200, 900, 6000)))

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from framework import marks
 from framework.broker.settings import BrokerSettings
-from framework.broker.store.offsets import OffsetKey
+from framework.broker.store.sent_back import GroupPlace
 from framework.declare import Consumer
 from framework.errors import ConfigurationError, FrameworkError
 from framework.hooks.host import PluginHost
@@ -313,7 +313,7 @@ class Cluster(plain.Cluster):
 
     def _answered(self, port: int, group: str, topic: str, number: int, offset: int) -> None:
         if self.broker.broker is not None:
-            self.watch.promises.answered(self.broker.broker, port, OffsetKey(group, topic, number), offset)
+            self.watch.promises.answered(self.broker.broker, port, GroupPlace(group, topic, number), offset)
 
     # -- sending
 

@@ -12,7 +12,7 @@ from typing import Any
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
 from framework.broker.server import Broker
-from framework.broker.store.offsets import OffsetKey
+from framework.broker.store.sent_back import GroupPlace
 from framework.core.offset_file import decode
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
@@ -85,7 +85,7 @@ class Recorder:
         self.heard_of: Callable[[str, str], frozenset[str]] = lambda group, topic: frozenset()
         self.end_of: Callable[[str], int | None] = lambda queue: None
         """Where a queue ends at its broker now."""
-        self.on_fall: Callable[[str, OffsetKey], object] = lambda broker, key: None
+        self.on_fall: Callable[[str, GroupPlace], object] = lambda broker, key: None
         """Told which offset of which broker goes back, or is told where there was none (any more)."""
         self._begun: dict[int, float] = {}
         """When a handler began with a message: of one that is got twice, each has its own."""
@@ -253,11 +253,11 @@ class Recorder:
         by = self.name_of(request.client.peer)
         self.loop.note("committed", by, group, *queue, offset)
         is_refused = epoch is not None and request.node.progress.is_outdated(
-            OffsetKey(group, queue.topic, queue.number), epoch
+            GroupPlace(group, queue.topic, queue.number), epoch
         )
         before = request.node.offsets.get(group, queue.topic, queue.number)
         if before is None or int(offset) < before:
-            self.on_fall(request.node.name, OffsetKey(group, queue.topic, queue.number))
+            self.on_fall(request.node.name, GroupPlace(group, queue.topic, queue.number))
         if group in self.history.popping:  # of what it pulled before it was switched
             return
         self.history.facts.append(

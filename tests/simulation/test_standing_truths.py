@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from framework.broker.node import Node
-from framework.broker.store.offsets import OffsetKey
+from framework.broker.store.sent_back import GroupPlace
 from framework.broker.store.tables import SavedTable
 from framework.client.retry_copies import RetryCopies
 from framework.model.last_words import LastWords
@@ -120,14 +120,14 @@ def test_an_answer_is_a_promise_at_once() -> None:
     async def commit_and_crash(cluster: Cluster) -> None:
         await cluster.start_broker()
         node = the_broker(cluster).nodes[0]
-        key = OffsetKey("billing", "orders", 0)
+        key = GroupPlace("billing", "orders", 0)
         node.offsets.put(*key, 7)
         promises.answered(the_broker(cluster), int(node.address.rpartition(":")[2]), key, 7)
         promises.ended(the_broker(cluster))
         cluster.crash(cluster.broker)
         await cluster.start_broker()
         assert [
-            "broker-a had 7 in offsets for OffsetKey(group='billing', topic='orders', number=0), and has nothing"
+            "broker-a had 7 in offsets for GroupPlace(group='billing', topic='orders', number=0), and has nothing"
         ] == list(promises.forgotten(the_broker(cluster)))
 
     Cluster(1, apps=0).run(commit_and_crash)

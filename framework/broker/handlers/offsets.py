@@ -9,9 +9,8 @@ from __future__ import annotations
 from framework.broker.answers import AfterCommit, Answer, Refusal, ok, when_saved
 from framework.broker.node import Node
 from framework.broker.request import Request
-from framework.broker.store.offsets import OffsetKey
 from framework.broker.store.queues import COMMIT_MAX
-from framework.broker.store.sent_back import forget
+from framework.broker.store.sent_back import GroupPlace, forget
 from framework.broker.store.topics import Topic
 from framework.broker.topic_rules import check_group_name
 from framework.errors import bare
@@ -254,7 +253,7 @@ def update_progress(request: Request) -> Answer:
     return when_saved()
 
 
-def _place_of(node: Node, group: str, topic: str, number: int) -> OffsetKey:
+def _place_of(node: Node, group: str, topic: str, number: int) -> GroupPlace:
     """The group's place in a queue that exists, or a Refusal."""
     if group not in node.rules.groups:
         raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {bare(group)} not exist!")
@@ -263,10 +262,10 @@ def _place_of(node: Node, group: str, topic: str, number: int) -> OffsetKey:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"Topic {bare(topic)} not exist!")
     if not 0 <= number < max(found.read_queues, found.write_queues):
         raise Refusal(ResponseCode.INVALID_PARAMETER, f"queue id {number} is not one of {topic}")
-    return OffsetKey(group, topic, number)
+    return GroupPlace(group, topic, number)
 
 
-def _check_epoch(node: Node, key: OffsetKey, epoch: int) -> None:
+def _check_epoch(node: Node, key: GroupPlace, epoch: int) -> None:
     """Refuse what a former owner says."""
     if node.progress.is_outdated(key, epoch):
         raise Refusal(

@@ -6,22 +6,12 @@ As RocketMQ's, unconditional: a commit may go backwards.
 from __future__ import annotations
 
 import sqlite3
-from typing import NamedTuple
 
 from framework.broker.store.columns import OFFSETS, RESETS, Table
 from framework.broker.store.sent_back import GroupPlace, Rewinds
 from framework.broker.store.tables import SavedTable
 
-
-class OffsetKey(NamedTuple):
-    """Whose offset, where."""
-
-    group: str
-    topic: str
-    number: int
-
-
-OffsetTable = SavedTable[OffsetKey, int]
+OffsetTable = SavedTable[GroupPlace, int]
 
 
 class Offsets:
@@ -41,14 +31,14 @@ class Offsets:
         """Commits that went backwards, for those who take what comes twice for one."""
 
     def get(self, group: str, topic: str, number: int) -> int | None:
-        return self.table.get(OffsetKey(group, topic, number))
+        return self.table.get(GroupPlace(group, topic, number))
 
     def has_room(self, group: str, topic: str, number: int) -> bool:
         """Whether the group has an offset in the queue already, or another may be kept."""
         return len(self.table) < self._most or self.get(group, topic, number) is not None
 
     def put(self, group: str, topic: str, number: int, offset: int) -> None:
-        key = OffsetKey(group, topic, number)
+        key = GroupPlace(group, topic, number)
         if self.resets and key in self.resets:
             return
         before = self.table.get(key)
@@ -57,18 +47,18 @@ class Offsets:
             if before is None:
                 self._know(key)
             elif offset < before:
-                self.rewinds.note(GroupPlace(*key), before, offset)
+                self.rewinds.note(key, before, offset)
 
     def reset(self, group: str, topic: str, number: int, offset: int) -> None:
         """Go on there, whatever members that do not know it yet commit."""
-        key = OffsetKey(group, topic, number)
+        key = GroupPlace(group, topic, number)
         self.table.put(key, offset)
         self.resets.put(key, offset)
         self._know(key)
 
     def take_reset(self, group: str, topic: str, number: int) -> int | None:
         """The offset to go on from, once."""
-        key = OffsetKey(group, topic, number)
+        key = GroupPlace(group, topic, number)
         offset = self.resets.get(key)
         self.resets.drop(key)
         return offset
@@ -90,7 +80,7 @@ class Offsets:
         if topic is not None:
             _forget(self._groups, self._topics, topic)
 
-    def _know(self, key: OffsetKey) -> None:
+    def _know(self, key: GroupPlace) -> None:
         self._topics.setdefault(key.group, {})[key.topic] = None
         self._groups.setdefault(key.topic, {})[key.group] = None
 
@@ -105,5 +95,5 @@ def _forget(of: dict[str, dict[str, None]], others: dict[str, dict[str, None]], 
 def _table(connection: sqlite3.Connection, broker: str, table: Table) -> OffsetTable:
     saved = OffsetTable(table, (broker,), to_key=tuple, to_row=lambda offset: (offset,))
     for group, topic, number, offset in saved.rows(connection):
-        saved.load(OffsetKey(group, topic, number), offset)
+        saved.load(GroupPlace(group, topic, number), offset)
     return saved

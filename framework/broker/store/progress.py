@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 import structlog
 
 from framework.broker.store.columns import PROGRESS
-from framework.broker.store.offsets import OffsetKey
+from framework.broker.store.sent_back import GroupPlace
 from framework.broker.store.tables import NamedValues, SavedTable
 
 log = structlog.get_logger()
@@ -29,7 +29,7 @@ class StoredProgress(NamedTuple):
 
 
 _HIGHEST = "epoch"  # the last one that was given
-ProgressTable: TypeAlias = SavedTable[OffsetKey, StoredProgress]
+ProgressTable: TypeAlias = SavedTable[GroupPlace, StoredProgress]
 
 
 class ProgressRecords:
@@ -44,25 +44,25 @@ class ProgressRecords:
         for group, topic, number, epoch, checksum, content in self.table.rows(connection):
             kept = StoredProgress(epoch, content)
             if _checksum(kept) == checksum:
-                self.table.load(OffsetKey(group, topic, number), kept)
+                self.table.load(GroupPlace(group, topic, number), kept)
             else:
                 log.error("progress record damaged", group=group, topic=topic, queue=number, reason="it is not used")
 
-    def get(self, key: OffsetKey) -> StoredProgress | None:
+    def get(self, key: GroupPlace) -> StoredProgress | None:
         return self.table.get(key)
 
-    def take(self, key: OffsetKey, content: bytes, now_ms: int) -> int:
+    def take(self, key: GroupPlace, content: bytes, now_ms: int) -> int:
         """The first record of an acquisition; its epoch."""
         epoch = self._highest = max(self._highest + 1, now_ms)
         self._values.put(self._scope, _HIGHEST, str(epoch))
         self.table.put(key, StoredProgress(epoch, content))
         return epoch
 
-    def put(self, key: OffsetKey, epoch: int, content: bytes) -> None:
+    def put(self, key: GroupPlace, epoch: int, content: bytes) -> None:
         """A later record, under an epoch that is not outdated."""
         self.table.put(key, StoredProgress(epoch, content))
 
-    def is_outdated(self, key: OffsetKey, epoch: int) -> bool:
+    def is_outdated(self, key: GroupPlace, epoch: int) -> bool:
         """Whether a higher epoch was given out since this one."""
         kept = self.table.get(key)
         return kept is not None and epoch < kept.epoch

@@ -13,7 +13,7 @@ from typing import Any
 
 from framework.broker.node import Node
 from framework.broker.server import Broker
-from framework.broker.store.offsets import OffsetKey
+from framework.broker.store.sent_back import GroupPlace
 from framework.broker.store.tables import SavedTable
 
 GROUPS_UNTIL_SAVED = 2
@@ -47,13 +47,13 @@ class Promises:
         if broker.nodes:
             self._looks.append(_looked(broker))
 
-    def answered(self, broker: Broker, port: int, key: OffsetKey, offset: int) -> None:
+    def answered(self, broker: Broker, port: int, key: GroupPlace, offset: int) -> None:
         """Whoever committed this offset was told that it is stored."""
         for node in broker.nodes:
             if node.address.endswith(f":{port}"):
                 self._answered[node.name, "offsets", key] = offset
 
-    def fell(self, name: str, key: OffsetKey) -> None:
+    def fell(self, name: str, key: GroupPlace) -> None:
         """A broker was told less than it had, or has lost it with its topic: what it answered is owed no more."""
         place = name, "offsets", key
         if place in self._answered or any(place in look.held for look in self._looks):
