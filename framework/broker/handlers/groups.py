@@ -18,14 +18,7 @@ from framework.wire.bodies.config import DataVersion, GroupConfig, GroupConfigLi
 from framework.wire.bodies.route import TopicList
 from framework.wire.codes import ResponseCode
 from framework.wire.fields import to_fields
-from framework.wire.requests.admin import (
-    AllGroupConfigsAnswer,
-    AllGroupConfigsRequest,
-    DeleteGroupRequest,
-    GroupConfigRequest,
-    GroupForbiddenRequest,
-    TopicsOfGroupRequest,
-)
+from framework.wire.requests import admin
 
 
 def update_group(request: Request) -> Answer:
@@ -53,7 +46,7 @@ _MAY_NOT_READ = 1 << 2  # PermName.INDEX_PERM_READ
 
 def all_group_configs(request: Request) -> Answer:
     """GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201): every group with its settings; a page of them where one is asked for."""
-    header = request.header(AllGroupConfigsRequest)
+    header = request.header(admin.AllGroupConfigsRequest)
     node = request.node
     groups = dict(node.rules.groups.items())
     names = page_of(list(groups), header.group_seq, header.max_group_num)
@@ -64,12 +57,12 @@ def all_group_configs(request: Request) -> Answer:
         },
         version=DataVersion(timestamp=node.started_ms, counter=node.rules.groups.changes),
     )
-    return ok(to_fields(AllGroupConfigsAnswer(total_group_num=len(groups))), table.encode())
+    return ok(to_fields(admin.AllGroupConfigsAnswer(total_group_num=len(groups))), table.encode())
 
 
 def get_group_config(request: Request) -> Answer:
     """GET_SUBSCRIPTIONGROUP_CONFIG (352): one group's settings; as there, asking makes it, or 26."""
-    header = request.header(GroupConfigRequest)
+    header = request.header(admin.GroupConfigRequest)
     return ok(body=_config_of(request.node.rules.group(header.group)).encode())
 
 
@@ -79,7 +72,7 @@ def delete_group(request: Request) -> Answer:
     Differences: its send-backs and what it has popped are forgotten too, so that a group of the same name starts
     without them. None other known.
     """
-    header = request.header(DeleteGroupRequest)
+    header = request.header(admin.DeleteGroupRequest)
     node, group = request.node, header.group_name
     node.rules.groups.drop(group)
     if header.clean_offset:
@@ -101,7 +94,7 @@ def group_forbidden(request: Request) -> Answer:
     Differences: a group that may not read is refused also if its pull brings its own subscription; RocketMQ does not
     check that.
     """
-    header = request.header(GroupForbiddenRequest)
+    header = request.header(admin.GroupForbiddenRequest)
     rules = request.node.rules
     group = rules.groups.get(header.group)
     if group is None and header.readable is None:
@@ -121,7 +114,7 @@ def group_forbidden(request: Request) -> Answer:
 
 def topics_of_group(request: Request) -> Answer:
     """QUERY_TOPICS_BY_CONSUMER (343): topics in which a group ever committed."""
-    header = request.header(TopicsOfGroupRequest)
+    header = request.header(admin.TopicsOfGroupRequest)
     return ok(body=TopicList(topics=tuple(request.node.offsets.topics_of(header.group))).encode())
 
 

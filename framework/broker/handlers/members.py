@@ -28,12 +28,7 @@ from framework.wire.codes import Language, RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.fields import to_fields
 from framework.wire.ids import parse_offset_message_id
-from framework.wire.requests.admin import (
-    ConsumerConnectionsRequest,
-    ConsumerStatusRequest,
-    ProducerConnectionsRequest,
-    SubscriptionOfGroupRequest,
-)
+from framework.wire.requests import admin
 from framework.wire.requests.group import HeartbeatAnswer, MembersRequest, UnregisterRequest
 from framework.wire.requests.inbound import ClientStatusRequest, ConsumeDirectlyRequest, RunningInfoRequest
 
@@ -158,7 +153,7 @@ def check_client_config(request: Request) -> Answer:
 
 def consumer_connections(request: Request) -> Answer:
     """GET_CONSUMER_CONNECTION_LIST (203): a group's members and what they subscribe to; 206 if no member is online."""
-    header = request.header(ConsumerConnectionsRequest)
+    header = request.header(admin.ConsumerConnectionsRequest)
     group = request.node.members.find(header.consumer_group)
     if group is None:
         raise Refusal(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{bare(header.consumer_group)}] not online")
@@ -175,7 +170,7 @@ def consumer_connections(request: Request) -> Answer:
 
 def producer_connections(request: Request) -> Answer:
     """GET_PRODUCER_CONNECTION_LIST (204): the connections of a producer group; 1 where there is none."""
-    header = request.header(ProducerConnectionsRequest)
+    header = request.header(admin.ProducerConnectionsRequest)
     members = request.node.members.producers(header.producer_group)
     if not members:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"the producer group[{bare(header.producer_group)}] not exist")
@@ -207,7 +202,7 @@ def subscription_of_group(request: Request) -> Answer:
 
     Differences: a subscription that came with a pull is not shown; RocketMQ remembers it for ten minutes.
     """
-    header = request.header(SubscriptionOfGroupRequest)
+    header = request.header(admin.SubscriptionOfGroupRequest)
     topic = header.topic or ""
     group = request.node.members.find(header.group)
     wanted = None if group is None else group.wanted.get(topic)
@@ -277,7 +272,7 @@ def consumer_status(request: Request) -> Answer:
     Differences: all members are asked at once, for 5 s together (RocketMQ: one after the other, 5 s each). A member
     that does not answer is left out, as there.
     """
-    header = request.header(ConsumerStatusRequest)
+    header = request.header(admin.ConsumerStatusRequest)
     group = request.node.members.find(header.group)
     members = [] if group is None else list(group.members.values())
     if not members:

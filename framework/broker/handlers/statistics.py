@@ -15,28 +15,13 @@ from framework.errors import bare
 from framework.model.queue import MessageQueue
 from framework.model.reserved import SCHEDULE_TOPIC
 from framework.wire import dialect
+from framework.wire.bodies import progress
 from framework.wire.bodies.config import KeyValues
-from framework.wire.bodies.progress import (
-    AllConsumerOffsets,
-    BrokerConsumeStats,
-    ConsumeStats,
-    ConsumeTimeSpan,
-    OffsetWrapper,
-    QueueTimeSpan,
-    TopicOffset,
-    TopicStats,
-)
 from framework.wire.bodies.route import GroupList
 from framework.wire.codes import ResponseCode
 from framework.wire.command import OUR_VERSION
 from framework.wire.frame import FRAME_BYTES_MAX, HEADER_BYTES_MAX
-from framework.wire.requests.admin import (
-    BrokerConsumeStatsRequest,
-    BrokerStatsRequest,
-    ConsumeStatsRequest,
-    GroupsOfTopicRequest,
-    TopicStatsRequest,
-)
+from framework.wire.requests import admin
 from framework.wire.requests.query import ConsumeTimeSpanRequest
 
 _VERSION_NAME = "V5_3_2"  # the name of OUR_VERSION
@@ -155,7 +140,7 @@ def topic_stats(request: Request) -> Answer:
     """GET_TOPIC_STATS_INFO (202): where each queue of a topic begins and ends, and when it was last written to; or
     17.
     """
-    header = request.header(TopicStatsRequest)
+    header = request.header(admin.TopicStatsRequest)
     node = request.node
     topic = node.rules.topics.get(header.topic)
     if topic is None:
@@ -163,13 +148,13 @@ def topic_stats(request: Request) -> Answer:
     offsets = {}
     for number in _numbers_of(topic):
         queue = node.queue(topic.name, number)
-        offsets[MessageQueue(topic.name, node.name, number)] = TopicOffset(
+        offsets[MessageQueue(topic.name, node.name, number)] = progress.TopicOffset(
             min_offset=0 if queue is None else queue.low,
             max_offset=0 if queue is None else queue.end,
             last_update_timestamp=0 if queue is None else _stored_ms(node, queue, queue.end - 1) or 0,
         )
     put_tps = _stored_within(node, topic.name, _MINUTE_S * 1000) / _MINUTE_S
-    return ok(body=TopicStats(offsets=offsets, put_tps=put_tps).encode())
+    return ok(body=progress.TopicStats(offsets=offsets, put_tps=put_tps).encode())
 
 
 def consume_time_span(request: Request) -> Answer:
@@ -184,19 +169,19 @@ def consume_time_span(request: Request) -> Answer:
     if topic is None:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{bare(header.topic)}] not exist")
     spans = tuple(_span(node, header.group, topic.name, number) for number in _numbers_of(topic))
-    return ok(body=ConsumeTimeSpan(spans=spans).encode())
+    return ok(body=progress.ConsumeTimeSpan(spans=spans).encode())
 
 
-def _span(node: Node, group: str, topic: str, number: int) -> QueueTimeSpan:
+def _span(node: Node, group: str, topic: str, number: int) -> progress.QueueTimeSpan:
     place = MessageQueue(topic, node.name, number)
     queue = node.queue(topic, number)
     if queue is None or queue.end == queue.low:
-        return QueueTimeSpan(queue=place, min_timestamp=-1, max_timestamp=-1, consume_timestamp=-1)
+        return progress.QueueTimeSpan(queue=place, min_timestamp=-1, max_timestamp=-1, consume_timestamp=-1)
     first_ms = _stored_ms(node, queue, queue.low) or -1
     committed = node.offsets.get(group, topic, number) or 0
     consumed_ms = _stored_ms(node, queue, committed - 1) or -1 if committed > 0 else first_ms
     waiting_ms = _stored_ms(node, queue, max(committed, queue.low))
-    return QueueTimeSpan(
+    return progress.QueueTimeSpan(
         queue=place,
         min_timestamp=first_ms,
         max_timestamp=_stored_ms(node, queue, queue.end - 1) or -1,
@@ -217,7 +202,7 @@ def broker_stats(request: Request) -> Answer:
     BROKER_GET_NUMS, and nothing else. The last minute is up to ten seconds longer, so that what came just now is in it.
     Figures a second are those of the whole hour or day. Counts begin with the process, but for TOPIC_PUT_NUMS.
     """
-    header = request.header(BrokerStatsRequest)
+    header = request.header(admin.BrokerStatsRequest)
     count = _counted(request.node, header.stats_name, header.stats_key)
     if count is None:
         raise Refusal(
@@ -267,7 +252,7 @@ def _within(node: Node, rates: Iterable[Throughput], minutes: int) -> Sum:
 
 def groups_of_topic(request: Request) -> Answer:
     """QUERY_TOPIC_CONSUME_BY_WHO (300): groups that read a topic, or ever committed in it."""
-    header = request.header(GroupsOfTopicRequest)
+    header = request.header(admin.GroupsOfTopicRequest)
     return ok(body=GroupList(groups=tuple(_groups_of(request.node, header.topic))).encode())
 
 
@@ -276,7 +261,7 @@ def consume_stats(request: Request) -> Answer:
 
     Differences: a queue without a committed offset is shown at 0, as RocketMQ shows it. The rate is that of pulls.
     """
-    header = request.header(ConsumeStatsRequest)
+    header = request.header(admin.ConsumeStatsRequest)
     named = [header.topic] if header.topic else [name for name in (header.topic_list or "").split(";") if name]
     topics = named or _topics_of(request.node, header.consumer_group)
     return ok(body=_progress_of(request.node, header.consumer_group, topics).encode())
@@ -313,7 +298,7 @@ def _all(request: Request) -> Generator[None, None, Answer]:
 
 
 def _body(offsets: dict[str, dict[int, int]]) -> bytes:
-    return AllConsumerOffsets(offsets=offsets).encode(quote_integer_keys=False)
+    return progress.AllConsumerOffsets(offsets=offsets).encode(quote_integer_keys=False)
 
 
 _STEP_QUEUES = 500  # each is a look into the store, and an entry of the answer
@@ -325,7 +310,7 @@ def broker_consume_stats(request: Request) -> Answer:
     Differences: an answer that no frame holds is refused with 2; RocketMQ sends it, and its clients close the
     connection.
     """
-    return InSteps(_all_groups(request, is_ordered=request.header(BrokerConsumeStatsRequest).is_order))
+    return InSteps(_all_groups(request, is_ordered=request.header(admin.BrokerConsumeStatsRequest).is_order))
 
 
 def _all_groups(request: Request, *, is_ordered: bool) -> Generator[None, None, Answer]:
@@ -334,7 +319,7 @@ def _all_groups(request: Request, *, is_ordered: bool) -> Generator[None, None, 
     total = inflight = 0
     step = _STEP_QUEUES
     for group in node.rules.groups.keys():  # noqa: SIM118
-        of_group: list[ConsumeStats] = []
+        of_group: list[progress.ConsumeStats] = []
         for name in _topics_of(node, group):
             topic = node.rules.topics.get(name)
             if topic is None or topic.is_ordered != is_ordered:
@@ -347,8 +332,8 @@ def _all_groups(request: Request, *, is_ordered: bool) -> Generator[None, None, 
             if step <= 0:
                 step = _STEP_QUEUES
                 yield
-        pieces.add(BrokerConsumeStats(stats=({group: tuple(of_group)},)).encode())
-    empty = BrokerConsumeStats(broker_addr=node.address, total_diff=total, total_inflight_diff=inflight)
+        pieces.add(progress.BrokerConsumeStats(stats=({group: tuple(of_group)},)).encode())
+    empty = progress.BrokerConsumeStats(broker_addr=node.address, total_diff=total, total_inflight_diff=inflight)
     return ok(body=pieces.body(empty.encode()))
 
 
@@ -371,9 +356,9 @@ def _numbers_of(topic: Topic) -> range:
     return range(max(topic.read_queues, topic.write_queues))
 
 
-def _progress_of(node: Node, group: str, topics: list[str]) -> ConsumeStats:
+def _progress_of(node: Node, group: str, topics: list[str]) -> progress.ConsumeStats:
     """A group's progress in these topics."""
-    offsets: dict[MessageQueue, OffsetWrapper] = {}
+    offsets: dict[MessageQueue, progress.OffsetWrapper] = {}
     rate = 0.0
     for name in topics:
         topic = node.rules.topics.get(name)
@@ -383,15 +368,15 @@ def _progress_of(node: Node, group: str, topics: list[str]) -> ConsumeStats:
         rate += 0.0 if given is None else given.per_second(node.timers.time())
         for number in _numbers_of(topic):
             offsets[MessageQueue(name, node.name, number)] = _queue_progress(node, group, name, number)
-    return ConsumeStats(offsets=offsets, consume_tps=rate)
+    return progress.ConsumeStats(offsets=offsets, consume_tps=rate)
 
 
-def _queue_progress(node: Node, group: str, topic: str, number: int) -> OffsetWrapper:
+def _queue_progress(node: Node, group: str, topic: str, number: int) -> progress.OffsetWrapper:
     queue = node.queue(topic, number)
     committed = node.offsets.get(group, topic, number)
     end = 0 if queue is None else queue.end
     start = committed if committed is not None else 0
-    return OffsetWrapper(
+    return progress.OffsetWrapper(
         broker_offset=end,
         consumer_offset=start,
         pull_offset=max(node.pulled.get((group, topic, number), 0), start),

@@ -15,13 +15,7 @@ from framework.wire.bodies.route import TopicList
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.fields import to_fields
-from framework.wire.requests.admin import (
-    AllTopicConfigsAnswer,
-    AllTopicConfigsRequest,
-    DeleteTopicRequest,
-    TopicConfigRequest,
-    UpdateTopicRequest,
-)
+from framework.wire.requests import admin
 
 
 def update_topic(request: Request) -> Answer:
@@ -29,7 +23,7 @@ def update_topic(request: Request) -> Answer:
 
     Differences: at most 1,024 queues and the broker's quota of topics. Attributes are kept, and only kept.
     """
-    header = request.header(UpdateTopicRequest)
+    header = request.header(admin.UpdateTopicRequest)
     config = TopicConfig(
         name=header.topic,
         read_queue_nums=header.read_queue_nums,
@@ -63,7 +57,7 @@ def all_topic_configs(request: Request) -> Answer:
 
     Differences: there are no static topics' mappings.
     """
-    header = request.header(AllTopicConfigsRequest)
+    header = request.header(admin.AllTopicConfigsRequest)
     node = request.node
     topics = dict(node.rules.topics.items())
     names = page_of(list(topics), header.topic_seq, header.max_topic_num)
@@ -71,7 +65,7 @@ def all_topic_configs(request: Request) -> Answer:
         topics={name: _config_of(topics[name]) for name in names},
         version=DataVersion(timestamp=node.started_ms, counter=node.rules.topics.changes),
     )
-    return ok(to_fields(AllTopicConfigsAnswer(total_topic_num=len(topics))), table.encode())
+    return ok(to_fields(admin.AllTopicConfigsAnswer(total_topic_num=len(topics))), table.encode())
 
 
 def get_topic_config(request: Request) -> Answer:
@@ -79,7 +73,7 @@ def get_topic_config(request: Request) -> Answer:
 
     Differences: there are no static topics, so the mapping is never there.
     """
-    header = request.header(TopicConfigRequest)
+    header = request.header(admin.TopicConfigRequest)
     topic = request.node.rules.topics.get(header.topic)
     if topic is None:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {bare(header.topic)}")
@@ -93,7 +87,7 @@ def delete_topic(request: Request) -> Answer:
     Retry topics of pop are not deleted along. Delayed messages that were sent to it are still delivered, to a topic of
     the same name.
     """
-    header = request.header(DeleteTopicRequest)
+    header = request.header(admin.DeleteTopicRequest)
     node, name = request.node, header.topic
     if not name.strip():
         raise Refusal(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")

@@ -69,15 +69,6 @@ def forget_group(connection: sqlite3.Connection, broker: str, group: str) -> Non
     connection.execute("DELETE FROM popped WHERE broker = ? AND consumer_group = ?", (broker, group))
 
 
-def count(connection: sqlite3.Connection, broker: str, group: str, queue: Queue) -> int:
-    """How many messages of a queue a group holds."""
-    (found,) = connection.execute(
-        "SELECT count(*) FROM popped WHERE broker = ? AND consumer_group = ? AND message BETWEEN ? AND ?",
-        (broker, group, queue.base, queue.base + OFFSET_MAX),
-    ).fetchone()
-    return int(found)
-
-
 def next_due_ms(connection: sqlite3.Connection, broker: str | None = None) -> int | None:
     """When the first invisible time is over; of all logical brokers where none is named."""
     what, bound = "SELECT min(due_ms) FROM popped WHERE due_ms < ?", (HELD_MS,)
