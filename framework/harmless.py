@@ -2,7 +2,7 @@
 
 Client ids, topics, keys, bodies and the remarks of brokers are chosen by strangers. Nothing in them may move the
 cursor, colour anything, turn the text around or begin a line. Lines of the log are escaped as their renderer does it
-(`runtime/logs/harmless.py`).
+(`runtime/logs/processors.py`).
 """
 
 from __future__ import annotations

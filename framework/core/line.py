@@ -8,12 +8,63 @@ does: a new owner counts anew. With commits by hand, what was handled ends when 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from framework.core.portion import Portion
+from framework.core.chunk import Chunk
 from framework.core.retry import SendBack
+from framework.core.window import Window
 from framework.model.message import Message, repeated
+
+
+class Portion:
+    """Those messages of a chunk that one line handles, with a cursor. Its line is its only writer.
+
+    The whole chunk where the order of the queue is kept, the messages of one key where that of keys is. What ends is
+    told to the chunk, which alone knows how far the offset may go.
+    """
+
+    __slots__ = ("_places", "chunk", "count", "ended", "gone", "messages", "next", "window")
+
+    def __init__(self, chunk: Chunk, messages: Sequence[Message], places: Sequence[int] | None = None) -> None:
+        self.chunk, self.messages, self.count = chunk, messages, len(messages)
+        self.window: Window = chunk.window
+        self._places = places
+        """Where its messages stand in the chunk; None where it is the whole chunk."""
+        self.next = 0
+        """Index of the first message that has not been handled."""
+        self.ended = 0
+        """All below have ended for the chunk; less than `next` while a commit is waited for."""
+        self.gone = 0
+        """Bit i: message i has ended out of its turn, and is passed over."""
+
+    def end(self, until: int) -> None:
+        """Let the messages below `until` end."""
+        chunk, begin = self.chunk, self.ended
+        self.ended = until
+        if self._places is None and chunk.low == begin and not chunk.ahead:
+            chunk.low = until  # the common way: one store, however many there were
+            return
+        for index in range(begin, until):
+            if not self.gone >> index & 1:
+                chunk.finish(index if self._places is None else self._places[index])
+
+    def end_one(self, index: int) -> None:
+        """Let one message end, whatever is before it."""
+        if not self.gone >> index & 1:
+            self.gone |= 1 << index
+            self.chunk.finish(index if self._places is None else self._places[index])
+
+    def skip_gone(self) -> None:
+        """Move the cursor past what has ended out of its turn; where nothing before it waits for a commit, for good."""
+        while self.gone >> self.next & 1:
+            if self.ended == self.next:
+                self.ended += 1
+            self.next += 1
+
+    def __repr__(self) -> str:
+        return f"<Portion of {self.chunk}: next={self.next} of {self.count}>"
+
 
 Place: TypeAlias = tuple[Portion, int]
 """One message of a line: the portion and the index in it."""
@@ -244,3 +295,65 @@ class Line:
 
     def __repr__(self) -> str:
         return f"<Line {self.key!r} {self.first} attempt={self.attempt} {len(self._portions)} portions>"
+
+
+NO_KEY = ""
+
+
+class Lanes:
+    """The lines of one owned queue: a single one where the queue's order is kept, one a key where that of keys is. A
+    line is there while it has messages, so there are never more than the window holds. The same key is the same line
+    for as long as any of its messages is at work.
+    """
+
+    __slots__ = ("_is_manual", "_key_of", "_lines")
+
+    def __init__(self, key_of: Callable[[Message], str] | None = None, *, is_manual: bool = False) -> None:
+        self._key_of, self._is_manual = key_of, is_manual
+        self._lines: dict[str, Line] = {}
+
+    @property
+    def is_by_key(self) -> bool:
+        return self._key_of is not None
+
+    def offer(self, chunk: Chunk) -> Sequence[Line]:
+        """Put the chunk's messages in line; answers the lines that got some, in the order of their first messages."""
+        chunk.next = chunk.count  # they are their lines' from here on
+        if self._key_of is None:
+            line = self._line(NO_KEY)
+            line.offer(Portion(chunk, chunk.messages))
+            return (line,)
+        places: dict[str, list[int]] = {}
+        for index, message in enumerate(chunk.messages):
+            places.setdefault(self._key_of(message), []).append(index)
+        lines = []
+        for key, indexes in places.items():
+            line = self._line(key)
+            line.offer(Portion(chunk, [chunk.messages[index] for index in indexes], indexes))
+            lines.append(line)
+        return lines
+
+    def _line(self, key: str) -> Line:
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = Line(key, is_manual=self._is_manual)
+        return line
+
+    def drop(self, line: Line) -> None:
+        """Nobody is in this line, and nothing of it runs."""
+        if self.is_by_key:
+            self._lines.pop(line.key, None)
+
+    def clear(self) -> None:
+        """Nobody is in line any more. Lines stay until `drop`: what runs of them keeps its place."""
+        for line in self._lines.values():
+            line.clear()
+
+    def __iter__(self) -> Iterator[Line]:
+        return iter(self._lines.values())
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __repr__(self) -> str:
+        return f"<Lanes {'by key' if self.is_by_key else 'one'}: {len(self._lines)} lines>"

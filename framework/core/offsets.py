@@ -1,6 +1,10 @@
-"""OffsetTable: a group's committable offsets, and which of them the broker has not been told."""
+"""OffsetTable: a group's committable offsets, and which of them the broker has not been told; Reached: where queues
+were that were left since their broker was away.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from framework.model.queue import MessageQueue
 
@@ -94,3 +98,28 @@ class OffsetTable:
 
     def __repr__(self) -> str:
         return f"<OffsetTable {len(self._committable)} queues, {len(self.dirty())} dirty>"
+
+
+class Reached:
+    """Below these offsets all was done here, and nobody else can have gone on since; one a group.
+
+    A broker that was away may come back with older offsets, and who gets a queue again goes on where it was.
+    """
+
+    __slots__ = ("_offsets",)
+
+    def __init__(self) -> None:
+        self._offsets: dict[MessageQueue, int] = {}
+
+    def note(self, queue: MessageQueue, offset: int) -> None:
+        self._offsets[queue] = offset
+
+    def take(self, queue: MessageQueue) -> int | None:
+        """What is known of a queue that is taken, or moved by somebody; from then on nothing is."""
+        return self._offsets.pop(queue, None)
+
+    def offered(self, queues: Iterable[MessageQueue], own: Iterable[MessageQueue]) -> None:
+        """These can be had now: whoever has what is not our own knows better."""
+        if self._offsets:
+            for queue in set(queues).difference(own) & self._offsets.keys():
+                del self._offsets[queue]

@@ -4,7 +4,7 @@ from framework.declare.decorator import Consumer as Consumer
 from framework.declare.decorator import ConsumerSpec as ConsumerSpec
 from framework.declare.decorator import consumer as consumer
 from framework.declare.publishing import publishes as publishes
-from framework.declare.replying import replies as replies
+from framework.declare.publishing import replies as replies
 from framework.declare.resources import Resource as Resource
 from framework.declare.resources import resource as resource
 from framework.declare.transactions import TransactionCheck as TransactionCheck

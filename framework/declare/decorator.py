@@ -28,8 +28,8 @@ from framework.declare.options import (
     tags_of,
 )
 from framework.declare.publishing import codec_of as publish_codec_of
+from framework.declare.publishing import is_replying
 from framework.declare.publishing import order_key_of as publish_order_key_of
-from framework.declare.replying import is_replying
 from framework.declare.resources import Resource
 from framework.declare.returning import check_return
 from framework.errors import ConfigurationError, Findings, shorten

@@ -1,4 +1,6 @@
-"""@publishes: that what a handler returns is sent to a topic, said at the function. Decorating has no other effect."""
+"""@publishes and @replies: that what a handler returns is sent to a topic, or is the reply to a request, said at the
+function. Decorating has no other effect.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any, TypeVar
 
 from framework.declare.gathering import found_so_far, placeholder
 from framework.errors import ConfigurationError, retold, shorten
-from framework.mistakes import PublishesWrong
+from framework.mistakes import PublishesWrong, RepliesWrong
 from framework.model.reserved import check_topic
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -96,3 +98,37 @@ def order_key_of(function: Callable[..., object]) -> Callable[[Any], str] | None
     """Which function says a result's order key; None where none was named."""
     found: Callable[[Any], str] | None = getattr(function, _ORDER_KEY, None)
     return found
+
+
+_REPLIES = "__framework_replies__"
+_REPLIES_EXAMPLE = "write @replies between @consumer(...) and the function"
+
+
+def replies(function: F) -> F:
+    """Send what the handler returns to the producer whose `request()` waits for it, before its message is done.
+
+    A text or bytes is the body; a pydantic model, dataclass, struct or dict becomes JSON. Nothing, or a result such as
+    `RetryLater`, is no reply. A message that is no request is handled as ever, and what is returned goes nowhere. So
+    does a reply that comes too late: it is dropped and counted, and the message is done.
+    """
+    plain, findings = found_so_far(function)
+    code = getattr(inspect.unwrap(plain), "__code__", None) if callable(plain) else None
+    place = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else None
+    if code is None or hasattr(plain, "spec"):
+        findings.note(RepliesWrong(f"@replies above {shorten(plain)}: {_REPLIES_EXAMPLE}"))
+    if findings:
+        return placeholder(plain, findings, place)  # type: ignore[return-value]  # where it is gathered
+    setattr(plain, _REPLIES, True)
+    return plain  # type: ignore[no-any-return]  # the function itself
+
+
+def is_replying(function: Callable[..., object], commit: object, batch: int) -> bool:
+    """Whether what it returns is a reply; RepliesWrong where something else is done with it."""
+    if not getattr(function, _REPLIES, False):
+        return False
+    if commit == "manual" or batch:
+        which = 'commit="manual"' if commit == "manual" else f"batch={batch}"
+        raise RepliesWrong(f"@replies and {which}: both use what the handler returns; remove one")
+    if topics_of(function):
+        raise RepliesWrong("@replies and @publishes: both use what the handler returns; use a Producer for one")
+    return True

@@ -24,10 +24,9 @@ from framework.hooks import specs
 from framework.hooks.calls import Calls, Implementation
 from framework.hooks.contained import ContainedStrategy
 from framework.hooks.failures import plugin_failure
-from framework.hooks.inspection import made, plugin_in, settings_model
 from framework.hooks.markers import PROJECT
 from framework.hooks.registrations import Registrations
-from framework.hooks.signatures import check, marked
+from framework.hooks.signatures import check, made, marked, plugin_in, settings_model
 from framework.hooks.validated import Origin, validated
 from framework.hooks.versions import check_version, going
 from framework.mistakes import OfferWrong, PluginBroken, PluginUnknown

@@ -1,20 +1,25 @@
-"""Whether a plugin's hooks can be called as they are written: checks names, marks and arguments before the first call.
+"""What kind of object a plugin is, what its settings are, and whether its hooks can be called as they are written:
+names, marks and arguments are checked before the first call.
 
 A hook is called by position with the arguments that it names. One that would get a wrong argument, or none, is refused
-with the right signature. It asks only the functions themselves.
+with the right signature. It asks only the object and its functions; it knows no host and no settings.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from pydantic import BaseModel
+
 from framework.errors import nearest
 from framework.hooks import specs
+from framework.hooks.failures import reject_coroutine
 from framework.hooks.markers import PROJECT
-from framework.mistakes import HookWrong
+from framework.mistakes import HookWrong, PluginBroken
 
 _MARK = f"{PROJECT}_impl"
 _ARGUMENTS = {name: tuple(inspect.signature(getattr(specs.Hooks, name)).parameters)[1:] for name in specs.NAMES}
@@ -113,3 +118,49 @@ def _function(plugin: object, name: str) -> Any:
     """Without running properties of an object we do not know."""
     found = inspect.getattr_static(plugin, name, None)
     return found.__func__ if isinstance(found, staticmethod | classmethod) else found
+
+
+def plugin_in(name: str) -> object:
+    """A local plugin: `package.module:Class`, or a module that is a plugin or holds exactly one."""
+    module_name, _, attribute = name.partition(":")
+    module = import_module(module_name)
+    if attribute:
+        if not hasattr(module, attribute):
+            close = nearest(attribute, [name for name in vars(module) if not name.startswith("_")])
+            raise PluginBroken(f"{module_name} has no {attribute!r}{close}")
+        return getattr(module, attribute)
+    if marked(module):
+        return module
+    classes = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and value.__module__ == module.__name__ and marked(value)
+    ]
+    if len(classes) != 1:
+        names = ", ".join(each.__name__ for each in classes)
+        found = f"holds several plugins ({names}); name one: {module_name}:{classes[0].__name__}" if names else None
+        raise PluginBroken(found or f"{module_name} implements no hook; mark its functions with @hookimpl")
+    return classes[0]
+
+
+def settings_model(plugin: object) -> type[BaseModel] | None:
+    """What `register_settings` returns; called on the class, before there is an instance."""
+    if "register_settings" not in marked(plugin):
+        return None
+    kind = plugin if isinstance(plugin, type) else type(plugin)
+    if isinstance(plugin, ModuleType) or not isinstance(
+        inspect.getattr_static(kind, "register_settings"), staticmethod | classmethod
+    ):
+        raise PluginBroken("register_settings must be a static method of a class whose constructor takes the settings")
+    model = kind.register_settings()  # type: ignore[attr-defined]  # it is there: it is marked
+    reject_coroutine(model, "register_settings")
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        raise PluginBroken(f"register_settings returned {model!r}; return a pydantic model class")
+    return model
+
+
+def made(plugin: object, settings: BaseModel | None) -> object:
+    """The plugin as it is registered: an instance for a class, the module or object itself otherwise."""
+    if isinstance(plugin, type):
+        return plugin(settings) if settings is not None else plugin()
+    return plugin

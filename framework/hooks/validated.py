@@ -6,14 +6,16 @@ where a value was written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol, TypeAlias, get_args, get_type_hints, is_typeddict
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import InitErrorDetails
 
 from framework.errors import ConfigurationMistakes, Findings
 from framework.hooks.failures import plugin_failure
-from framework.hooks.unknown_keys import unknown_keys
 from framework.mistakes import PluginBroken
 
 
@@ -58,3 +60,95 @@ def _tried(model: type[BaseModel], values: Mapping[str, Any]) -> tuple[BaseModel
         return model.model_validate(dict(values)), wrong
     except ValidationError as error:
         return None, [error, *wrong]
+
+
+Steps: TypeAlias = tuple[int | str, ...]
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+
+
+def unknown_keys(model: type[BaseModel], values: Mapping[str, Any]) -> ValidationError | None:
+    """What is written and no field of the model, nor of a model within it; None where there is nothing such.
+
+    pydantic ignores it unless the model forbids it; we refuse it. pydantic itself is asked, so aliases, unions and
+    validators mean what they mean to the model. It has no "forbid unless allowed", so what a model allows itself
+    (`extra="allow"`) is removed from what it finds.
+    """
+    try:
+        model.model_validate(dict(values), extra="forbid")
+    except ValidationError as error:
+        found = {
+            _steps(values, each["loc"]): each["input"]
+            for each in error.errors(include_url=False, include_context=False)
+            if each["type"] in _UNKNOWN
+        }
+        mistakes = [
+            InitErrorDetails(type="extra_forbidden", loc=steps, input=value)
+            for steps, value in found.items()
+            if steps and not _is_known(model, steps)
+        ]
+        if mistakes:
+            return ValidationError.from_exception_data(model.__name__, mistakes)
+    return None
+
+
+def _steps(values: Any, loc: Steps) -> Steps:
+    """The way to the value as it is written: pydantic also names the members of a union on it."""
+    steps: list[int | str] = []
+    level = values
+    for step in loc:
+        is_index = isinstance(step, int) and isinstance(level, list | tuple) and step < len(level)
+        if is_index or (isinstance(level, Mapping) and step in level):
+            level = level[step]
+            steps.append(step)
+    return tuple(steps)
+
+
+def _is_known(model: type[BaseModel], steps: Steps) -> bool:
+    """Whether one of the models that may stand there has this key, or allows any."""
+    *way, last = steps
+    kinds: list[Any] = [model]
+    for step in way:
+        inside: list[Any] = []
+        for kind in kinds:
+            fields = _fields(kind)
+            # What is no field is a key of a mapping, or an index: its values are of the same kinds.
+            inside += _models(fields[step]) if step in fields else [kind]
+        kinds = inside
+    return any(last in _fields(kind) or _allows(kind) for kind in kinds)
+
+
+def _allows(kind: Any) -> bool:
+    config = getattr(kind, "model_config", None) or getattr(kind, "__pydantic_config__", None) or {}
+    return bool(config.get("extra") == "allow")
+
+
+def _fields(kind: Any) -> Mapping[Any, Any]:
+    """What may be written for each field -> its type."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        by_name = kind.model_config.get("populate_by_name") or kind.model_config.get("validate_by_name")
+        return {
+            key: each.annotation
+            for name, each in kind.model_fields.items()
+            for key in _written(name, each, by_name=bool(by_name))
+        }
+    try:
+        return get_type_hints(kind)
+    except NameError:  # of what was defined within a function: the names are enough to know a key by
+        return dict(kind.__annotations__)
+
+
+def _written(name: str, field: FieldInfo, *, by_name: bool) -> Iterator[str]:
+    alias = field.validation_alias
+    if alias is None or by_name:
+        yield name
+    for each in getattr(alias, "choices", [alias]):
+        yield from (step for step in getattr(each, "path", [each])[:1] if isinstance(step, str))
+
+
+def _models(annotation: Any) -> list[Any]:
+    """The models, dataclasses and typed dictionaries in an annotation."""
+    annotation = getattr(annotation, "__value__", annotation)  # what a `type` statement names
+    is_model = isinstance(annotation, type) and not get_args(annotation) and issubclass(annotation, BaseModel)
+    if is_model or is_typeddict(annotation) or (isinstance(annotation, type) and dataclasses.is_dataclass(annotation)):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _models(argument)]

@@ -13,7 +13,7 @@ import structlog
 from framework.client.cluster import Cluster
 from framework.client.producing.publisher import Publisher
 from framework.client.producing.told import send_hooks
-from framework.core.histogram import Histogram
+from framework.core.statistics import Histogram
 from framework.declare import Consumer
 from framework.errors import Findings, shorten
 from framework.hooks.host import PluginHost
@@ -43,7 +43,6 @@ from framework.runtime.plans.stores import Onces, close_onces
 from framework.runtime.report.observe import group_picture, idle_ms, total
 from framework.runtime.report.reasons import why_not_live, why_not_ready
 from framework.runtime.reports import OnEvent, Reports
-from framework.runtime.tracing import close_traces, start_traces
 from framework.services.call.exits import ExitWatch
 from framework.services.call.notes import Notes
 from framework.services.call.publishing import Means
@@ -193,7 +192,8 @@ class App:
                 tree.start(cluster.introductions.keep(group), name=f"transaction checks {group}")
             await self._resources.open()
             membership.open(plans, self.member, cluster, reports, tree)
-            start_traces(plans, cluster, tree)
+            for trace in self._traces.values():
+                trace.start(cluster, tree)
             async with Patience(
                 membership.accepted, self.settings.cluster, lambda: membership.search.trouble
             ) as patience:
@@ -211,7 +211,8 @@ class App:
             membership.dormant.join = None
             await _drain(self._groups, self._engines, self._companions, self._drain_ms)
             await membership.leave()
-            await close_traces(plans)
+            for trace in self._traces.values():  # handlers have ended, and the cluster is still connected
+                await trace.tracer.close()
             membership.joining.check()
         finally:
             self._control.stop()

@@ -26,8 +26,8 @@ from framework.model.snapshot import StallSnapshot
 from framework.net.control.asking import Answer, Request
 from framework.net.control.serving import ControlSocket
 from framework.ports import World
+from framework.runtime.report.observe import running_handlers
 from framework.runtime.report.reasons import blocked
-from framework.runtime.report.running import running_handlers
 from framework.runtime.report.stacks import stacks_of_threads
 from framework.runtime.report.stalls import StallWatch
 

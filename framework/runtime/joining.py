@@ -16,19 +16,23 @@ import structlog
 from framework import marks
 from framework.client.brokers import MEMBERS_MAX
 from framework.client.cluster import Cluster
+from framework.client.pulling import NO_FILTER
 from framework.core import limits
 from framework.core.assignment import allocate
 from framework.core.attendance import grace_of, hold_ms, key_of, member_named
 from framework.core.census import asked
-from framework.errors import ConfigurationError, FrameworkError, shorten
-from framework.mistakes import InstanceTaken
+from framework.errors import ConfigurationError, FrameworkError, Refused, is_said, shorten
+from framework.mistakes import FilterRefused, InstanceTaken
 from framework.model.reserved import retry_topic
+from framework.model.subscription import BY_TAG, Subscription
 from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime.group.group import ConsumerGroup
+from framework.runtime.group.plan import GroupPlan
 from framework.runtime.life import Life
 from framework.settings.schema import ProcessSettings
 from framework.wire.bodies.running import ATTENDANCE, HOST, SESSION, STARTED_AT, RunningInfo
+from framework.wire.codes import ResponseCode
 
 log = structlog.get_logger()
 
@@ -238,3 +242,40 @@ def _attendance(info: RunningInfo) -> tuple[dict[str, int], dict[str, tuple[int,
     if len(seats) > SEATS_MAX or len(flaps) > 2 * limits.FLAPPERS_MAX:
         return {}, {}
     return {seat: kept_ms for seat, kept_ms in seats.items() if kept_ms > 0}, flaps
+
+
+async def refuse_filters(plans: Sequence[GroupPlan], cluster: Cluster, member: str, tree: TaskTree) -> None:
+    """Raise ConfigurationError with all that brokers say against these groups' conditions.
+
+    Every broker of the topic is asked, where Java asks one: they may be configured unlike each other.
+    """
+    asking = [
+        tree.start(_complaint(cluster, broker, plan.name, member, wanted), name=f"filter of {plan.name} at {broker}")
+        for plan in plans
+        for wanted in plan.subscriptions
+        if wanted.kind != BY_TAG
+        for broker in sorted(cluster.routes.brokers_of(wanted.topic))
+    ]
+    found = [complaint for task in asking if (complaint := await task) is not None]
+    if found:
+        raise FilterRefused("; ".join(found))
+
+
+async def _complaint(cluster: Cluster, broker: str, group: str, member: str, wanted: Subscription) -> str | None:
+    try:
+        await cluster.inquiries.check_filter(broker, group, member, wanted)
+    except Refused as error:
+        if error.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED:
+            return _named(group, wanted, broker, error.remark)
+        # Whatever else goes wrong in a broker has this code, too.
+        if error.code == ResponseCode.SYSTEM_ERROR and "not support" in error.remark:
+            return _named(group, wanted, broker, error.remark + NO_FILTER)
+        log.warning("filter not checked", group=group, topic=wanted.topic, broker=broker, reason=str(error))
+    except FrameworkError as error:
+        told = log.debug if is_said(error) else log.warning
+        told("filter not checked", group=group, topic=wanted.topic, broker=broker, reason=str(error))
+    return None
+
+
+def _named(group: str, wanted: Subscription, broker: str, reason: str) -> str:
+    return f"group {group}, topic {wanted.topic}, sql={wanted.expression!r}: broker {broker} refuses it: {reason}"

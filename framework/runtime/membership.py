@@ -17,21 +17,18 @@ from framework.errors import nearest
 from framework.mistakes import GroupNotHere
 from framework.net.task_tree import LoopFailures, TaskTree
 from framework.ports import World
-from framework.runtime.dormant import Dormant
-from framework.runtime.filtering import refuse_filters
-from framework.runtime.gates import Gates
+from framework.runtime.dormant import Dormant, Gates
 from framework.runtime.group.group import ConsumerGroup
 from framework.runtime.group.plan import GroupPlan
 from framework.runtime.group.subscribing import changed, dated
-from framework.runtime.joining import Joining
+from framework.runtime.joining import Joining, refuse_filters
 from framework.runtime.pauses import Pauses
 from framework.runtime.plans import connect
 from framework.runtime.plans.connect import heartbeat_of, profile_of
 from framework.runtime.reports import Reports
-from framework.services.ages import Ages
 from framework.services.call.resources import Values
 from framework.services.census import CensusLoop
-from framework.services.clocks import AlignedClock, ClockLoop
+from framework.services.clocks import Ages, AlignedClock, ClockLoop
 from framework.services.heartbeat import HeartbeatLoop
 from framework.services.room_watch import RoomWatch
 from framework.services.standstill import Standstill

@@ -1,4 +1,5 @@
-"""The brokers' clocks: asked for at the start and every five minutes, and the application's own clock, corrected by it.
+"""The brokers' clocks: asked for at the start and every five minutes; the application's own clock, corrected by them;
+and by which time to tell how old a message is.
 
 Everything in an application that is dated or aged uses `AlignedClock`. Its monotonic time is the system's: how long
 something takes has nothing to do with what time it is.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import structlog
 
@@ -139,3 +141,62 @@ class ClockLoop:
         elif self._is_off and not is_off:
             log.info("local clock recovered")
         self._is_off = is_off
+
+
+APART_MS = 60_000
+"""Clocks that somebody keeps are milliseconds apart; no age that a group names is as short."""
+WARN_AGAIN_MS = 600_000
+
+
+class Ages:
+    """By which time to tell how old a message is that a broker has stored; one per application.
+
+    A broker dates messages by its own clock, so that clock tells their age, and so does ours where it is right. The one
+    that makes messages younger counts: `skip_older_than`, `start: 30m` and `Retry(within=...)` must not cost a new
+    message. Where the two differ by more than a minute, one of them is wrong and nobody can say which, so no message is
+    old. Brokers are meant by their names, as messages name them.
+    """
+
+    def __init__(self, clock: AlignedClock, clocks: ClockLoop) -> None:
+        self._clock, self._clocks = clock, clocks
+        self._apart: dict[str, int] = {}
+        """Broker whose clock is not ours -> when that was logged last."""
+
+    def now_ms(self, broker: str) -> int | None:
+        """The time by which to age what this broker stored; None: nobody can tell how old it is. From any thread."""
+        wall_ms = self._clock.wall_ms()
+        said = self._clocks.said_by(broker)
+        if said is None:  # it does not tell its time: then ours counts, or the other brokers' where that is less
+            return min(wall_ms, self._clock.now_ms())
+        low_ms, high_ms = said
+        apart_ms = max(low_ms - wall_ms, wall_ms - high_ms, 0)
+        self._note(broker, apart_ms, low_ms, wall_ms)
+        return min(wall_ms, low_ms) if apart_ms <= APART_MS else None
+
+    async def asked_ms(self, broker: str) -> int | None:
+        """The same before something is skipped: the broker is asked, if that was not done a moment ago."""
+        await self._clocks.ask_anew(broker)
+        return self.now_ms(broker)
+
+    def _note(self, broker: str, apart_ms: int, broker_ms: int, wall_ms: int) -> None:
+        now_ms, before = self._clock.monotonic_ms(), self._apart.get(broker)
+        if apart_ms <= APART_MS:
+            if before is not None:
+                self._apart.pop(broker, None)
+                log.info("message ages known", broker=broker)
+        elif before is None or now_ms - before >= WARN_AGAIN_MS:
+            self._apart[broker] = now_ms
+            log.warning(
+                "message ages unknown",
+                broker=broker, apart_ms=apart_ms, broker_time=_text(broker_ms), local_time=_text(wall_ms),
+            )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<Ages, not of {', '.join(self._apart) or 'no broker'}>"
+
+
+def _text(unix_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):  # a broker may say any number
+        return f"{unix_ms} ms"

@@ -13,7 +13,7 @@ from typing import Protocol
 import structlog
 
 from framework import marks
-from framework.core.allowance import Allowance
+from framework.core.budget import Allowance
 from framework.errors import ProtocolError
 from framework.model.message import Message
 from framework.model.queue import MessageQueue

@@ -34,8 +34,8 @@ from framework.model.durations import to_ms
 from framework.model.message import Message
 from framework.model.snapshot import Snapshot
 from framework.runtime.app import App
-from framework.runtime.looking import look
 from framework.runtime.plans.collect import check, consumers_in, gather, unknown_groups
+from framework.runtime.plans.groups import look
 from framework.settings.mistakes import without_mistaken
 from framework.settings.schema import AppSettings
 from framework.testing import contents

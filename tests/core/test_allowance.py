@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framework.core.allowance import Allowance
+from framework.core.budget import Allowance
 
 
 def taken(allowance: Allowance, now_ms: float, tries: int, spent_ms: float = 0.0) -> int:

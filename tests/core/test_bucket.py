@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.bucket import PORTION_MS, Bucket
+from framework.core.budget import PORTION_MS, Bucket
 from framework.model.rate import Rate, to_rate
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framework.core import limits
-from framework.core.damage import Damage
+from framework.core.queue_flow import Damage
 from framework.model.pulled import Damaged
 
 

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from framework.core.budget import Budget
-from framework.core.lanes import Lanes
-from framework.core.line import Line
+from framework.core.line import Lanes, Line
 from framework.core.window import Window
 from framework.model.message import Message
 from framework.model.queue import MessageQueue

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from framework.core.line import Line
-from framework.core.portion import Portion
+from framework.core.line import Line, Portion
 from tests.core.making import admit, window_at
 
 

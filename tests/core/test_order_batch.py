@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from framework.core.order_batch import decide_batch
+from framework.core.batch import decide_batch
 from framework.model.outcome import Ack, DeadLetter, Drop, Outcome, RetryLater, Suspend
 
 OK, NO = Ack(), RetryLater(reason="no")

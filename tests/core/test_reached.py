@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from framework.core.reached import Reached
+from framework.core.offsets import Reached
 from framework.model.queue import MessageQueue
 
 ONE, TWO = (MessageQueue("orders", "broker-b", number) for number in (1, 2))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from framework.core.histogram import BOUNDS_S, EXAMPLE_SECONDS, Histogram
-from framework.core.statistics import Rates
+from framework.core.statistics import BOUNDS_S, EXAMPLE_SECONDS, Histogram, Rates
 from framework.model.snapshot import ExampleSnapshot, HistogramSnapshot
 
 BEGIN = 1_000_000_000

@@ -29,7 +29,7 @@ from framework.runtime.plans.collect import gather
 from framework.runtime.plans.stores import opened_store
 from framework.services.call.once import Once
 from framework.services.offsets.asked_store import AskedStore
-from framework.services.orderly.keys import contained
+from framework.services.orderly.desk import contained
 from framework.settings.schema import AppSettings
 from framework.testing import Harness
 from tests.hooks.raised import RAISED, whatever

@@ -14,7 +14,7 @@ from framework import App, Message, consumer, resource
 from framework.errors import ConfigurationError
 from framework.hooks.host import PluginHost
 from framework.model.snapshot import Snapshot
-from framework.runtime import gates
+from framework.runtime import dormant
 from framework.settings.schema import AppSettings
 from framework.testing import Harness
 from tests.patience import until
@@ -138,14 +138,14 @@ def test_one_that_hangs_is_asked_no_second_time_and_no_stop_waits_for_it(
 ) -> None:
     """A look each second for a day was a thread each eleven seconds: 7,800 of them."""
     for name, seconds in (("ASK_SECONDS", 0.001), ("ANSWER_SECONDS", 0.002), ("LEAVE_SECONDS", 0.05)):
-        monkeypatch.setattr(gates, name, seconds)
-    hanging, looks, closed_because = Hanging(), [0], gates._Question.closed_because
+        monkeypatch.setattr(dormant, name, seconds)
+    hanging, looks, closed_because = Hanging(), [0], dormant._Question.closed_because
 
     async def counted(question: Any) -> str | None:
         looks[0] += 1
         return await closed_because(question)
 
-    monkeypatch.setattr(gates._Question, "closed_because", counted)
+    monkeypatch.setattr(dormant._Question, "closed_because", counted)
 
     async def scenario() -> None:
         def plain() -> bool:

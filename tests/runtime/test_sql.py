@@ -13,7 +13,7 @@ from framework.errors import ConfigurationError
 from framework.hooks.host import PluginHost
 from framework.model.subscription import Subscription
 from framework.net.task_tree import TaskTree
-from framework.runtime.filtering import refuse_filters
+from framework.runtime.joining import refuse_filters
 from framework.settings.schema import AppSettings
 from framework.wire.bodies.heartbeat import CheckClientConfig, SubscriptionData
 from framework.wire.codes import RequestCode

@@ -18,10 +18,9 @@ from framework.model.pulled import Found
 from framework.model.queue import MessageQueue
 from framework.model.retrying import Retry
 from framework.model.subscription import Start
-from framework.services.ages import Ages
 from framework.services.call.deliver import DeliveryHooks, Rules, judging_for
 from framework.services.call.publishing import Means
-from framework.services.clocks import AlignedClock, ClockLoop
+from framework.services.clocks import Ages, AlignedClock, ClockLoop
 from framework.services.queue.intake import Skips
 from framework.services.queue.position import find_start
 from tests.services.parts import Line, play_logged

@@ -38,7 +38,7 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
         Change("framework.core.order_lease", "        since_ms = asking.sent_ms\n", "        since_ms = now_ms\n"),
     ),
     "a key is in one line at a time": (
-        Change("framework.core.lanes", "        line = self._lines.get(key)\n", "        line = None\n"),
+        Change("framework.core.line", "        line = self._lines.get(key)\n", "        line = None\n"),
     ),
     "offsets wait for the commit": (
         Change(

@@ -11,8 +11,8 @@ from itertools import count, islice
 import pytest
 
 from framework.client.first_commits import FirstCommits
-from framework.core import order_batch
-from framework.core.order_batch import BatchEnds
+from framework.core import batch
+from framework.core.batch import BatchEnds
 from framework.core.results import explicit
 from framework.core.skipping import Skipping, SkipResult, SkipRules
 from framework.hooks.builtin.allocation.averaging import Averaging
@@ -74,7 +74,7 @@ def nothing_is_success(value: object) -> object:
 
 
 def no_stay(*arguments: object, **named: object) -> BatchEnds:
-    ends = order_batch.decide_batch(*arguments, **named)  # type: ignore[arg-type]  # what it is given is passed on
+    ends = batch.decide_batch(*arguments, **named)  # type: ignore[arg-type]  # what it is given is passed on
     if ends.stay is not None:
         ends.done += 1
     return ends

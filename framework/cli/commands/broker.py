@@ -142,7 +142,7 @@ def _limits(text: str) -> tuple[float, ...]:
 
 def execute(arguments: argparse.Namespace) -> int:
     from framework.runtime.logs import setup
-    from framework.runtime.report import telling  # noqa: F401 - the second is used once files may have run out
+    from framework.runtime.report.stacks import teller  # noqa: F401 - the second is used once files may have run out
 
     setup.begin("debug" if arguments.debug else "info")
     action, file, folder = arguments.action, arguments.file, arguments.data
@@ -201,7 +201,7 @@ async def _serve(arguments: argparse.Namespace) -> ExitCode:
     from framework.broker.handlers import load_rest
     from framework.broker.server import Broker
     from framework.net.real_world import real_world
-    from framework.runtime.report.telling import teller
+    from framework.runtime.report.stacks import teller
     from framework.runtime.signals import draining
 
     world = real_world()

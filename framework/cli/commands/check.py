@@ -45,13 +45,13 @@ def look(arguments: argparse.Namespace, findings: Findings) -> tuple[AppSettings
     """Note all that is wrong; the settings, and how many consumers and plugins there are."""
     from framework.hooks.host import PluginHost
     from framework.net.real_world import real_world
-    from framework.runtime import looking
     from framework.runtime.engine_groups import EngineGroups
     from framework.runtime.plans.collect import gather
+    from framework.runtime.plans.groups import look
 
     settings = options.gathered(arguments, findings).settings
     consumers = gather(settings, arguments.app, findings)
     host = PluginHost(settings.plugins, settings, tolerant=True)
-    looking.look(settings, consumers, host, findings)
+    look(settings, consumers, host, findings)
     findings.tried(lambda: EngineGroups(real_world().workers).find(settings, consumers, host))
     return settings, len(consumers), len(host.plugins)

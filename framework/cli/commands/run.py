@@ -221,7 +221,7 @@ async def _consume_there(app: App, arguments: argparse.Namespace, limit: LastLim
     from framework.net.task_tree import TaskTree
     from framework.net.wakeup import Wakeup
     from framework.runtime.reload import Reload
-    from framework.runtime.report.telling import teller
+    from framework.runtime.report.stacks import teller
     from framework.runtime.signals import draining
     from framework.services.supervise import supervise
 

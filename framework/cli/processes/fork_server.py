@@ -35,7 +35,7 @@ PRELOADED = (
     "framework.runtime.logs.places",
     "framework.runtime.logs.setup",
     "framework.runtime.reload",
-    "framework.runtime.report.telling",
+    "framework.runtime.report.stacks",
     "framework.settings.sources",
 )
 """What every worker imports in any case, beside the plugins that are built in."""

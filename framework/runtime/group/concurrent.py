@@ -25,11 +25,10 @@ from framework.services.crew.expiry import Expiry, WatchedCrew
 from framework.services.crew.run import AtWork, at_work
 from framework.services.crew.tasks import Crew
 from framework.services.crew.threads import ThreadCrew
-from framework.services.outcome.again import RetryInPlace
+from framework.services.outcome.again import RetryInPlace, Unopened
 from framework.services.outcome.outcomes import Decide, Outcomes
 from framework.services.outcome.settle import SendsBack, Settler
 from framework.services.outcome.trials import HeldChunks, Trials
-from framework.services.outcome.unopened import Unopened
 from framework.services.queue.pull import PullLoop
 from framework.services.supervise import supervise
 

@@ -13,12 +13,10 @@ from framework.client.cluster import Cluster
 from framework.core import limits
 from framework.core.assignment import Assignment, AssignmentChange, Moves
 from framework.core.budget import Budget
-from framework.core.histogram import Histogram
-from framework.core.offsets import OffsetTable
+from framework.core.offsets import OffsetTable, Reached
 from framework.core.queue_flow import QueueFlow, QueueState
-from framework.core.reached import Reached
 from framework.core.skipping import Skipping
-from framework.core.statistics import Rates
+from framework.core.statistics import Histogram, Rates
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import retry_topic
@@ -32,7 +30,7 @@ from framework.runtime.group.popping import is_any
 from framework.runtime.group.progressing import Progressing
 from framework.runtime.report.stacks import place_of
 from framework.runtime.reports import GroupReports, Reports
-from framework.services.ages import Ages
+from framework.services.clocks import Ages
 from framework.services.crew.run import MessageCounts
 from framework.services.offsets.commit import CommitLoop
 from framework.services.offsets.nothing_kept import NOTHING_KEPT

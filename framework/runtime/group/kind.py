@@ -4,14 +4,15 @@ messages or are given all of them each (broadcasting). The two are chosen apart 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from framework.core.retry import decide, decide_broadcasting, decide_in_order
+from framework.core.rolls import Roll
 from framework.model.contracts import AllocationStrategy
+from framework.model.pulled import PullResult
 from framework.model.queue import MessageQueue
-from framework.runtime.group.broadcasting import OnlyMember, WithoutOffsets
 from framework.runtime.group.concurrent import Concurrent
 from framework.runtime.group.ordering import Ordering
 from framework.runtime.group.parts import GroupParts
@@ -21,6 +22,30 @@ from framework.services.outcome.outcomes import Decide
 from framework.services.queue.position import KeepsOffsets
 from framework.services.queue.pull import GroupSide, PullLoop, QueuePulls
 from framework.services.rebalance import KnowsMembers, KnowsRoutes
+
+
+class OnlyMember:
+    """The member list of a group whose members do not divide anything: each is the only one."""
+
+    def __init__(self, member: str) -> None:
+        self._member = member
+
+    async def rolls(self, group: str, brokers: Sequence[str], member: str) -> list[Roll]:
+        return [Roll(broker, (self._member,)) for broker in brokers]
+
+
+class WithoutOffsets:
+    """The same pulls, which carry no offset to the broker: it would take it for the whole group's."""
+
+    def __init__(self, pulls: QueuePulls) -> None:
+        self._pulls = pulls
+
+    def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> Awaitable[PullResult]:
+        return self._pulls.pull(offset, _nothing, alone=alone)
+
+
+def _nothing() -> int:
+    return 0
 
 
 @dataclass(frozen=True, slots=True)

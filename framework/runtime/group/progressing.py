@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -11,12 +12,14 @@ import structlog
 from framework.client.cluster import Cluster
 from framework.client.kept_progress import KeptProgress
 from framework.client.producer import Producer
+from framework.core import limits
 from framework.core.proof import proof_of
 from framework.errors import Refused, StoreError
 from framework.model.contracts import KeepsProgress, Kept
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import progress_topic
+from framework.net.task_tree import TaskTree
 from framework.ports import Files, World
 from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import Keeping
@@ -24,8 +27,8 @@ from framework.runtime.plans.stores import opened_store
 from framework.services.offsets.asked_store import AskedStore
 from framework.services.offsets.handover import GroupProgress
 from framework.services.offsets.progress import QueueProgress
-from framework.services.offsets.progress_loop import flush_each_second
 from framework.services.offsets.progress_use import NamedStore, StoreUse
+from framework.services.queue.pull import PullLoop
 from framework.services.rebalance import RebalanceLoop
 from framework.services.supervise import supervise
 from framework.wire.codes import ResponseCode
@@ -177,3 +180,21 @@ class _OrInstead:
             return await self._instead.read(queue)
         except StoreError:
             return None
+
+
+async def flush_each_second(group: str, owned: Callable[[], Iterable[PullLoop]], tree: TaskTree) -> None:
+    """Until cancelled; one per group with a store."""
+    while True:
+        await asyncio.sleep(limits.FLUSH_MS / 1000)
+        flushes = [
+            tree.start(_flush(pull), name=f"progress {group}")
+            for pull in owned()
+            if (pull.flow.window.span and not pull.flow.window.is_empty) or pull.progress.fence.is_refused
+        ]
+        for task in flushes:  # side by side: a broker that does not answer holds up its own queues alone
+            await task
+
+
+async def _flush(pull: PullLoop) -> None:
+    """Of the window that is there when the task begins, not when it was started."""
+    await pull.progress.flush(pull.flow.window, pull.bell)

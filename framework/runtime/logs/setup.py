@@ -15,10 +15,8 @@ import structlog
 from structlog.typing import Processor
 
 from framework.runtime.logs.bridge import route
-from framework.runtime.logs.failures import with_short_failure
-from framework.runtime.logs.harmless import harmless
-from framework.runtime.logs.ids import read_ids, with_id
 from framework.runtime.logs.lines import Lines
+from framework.runtime.logs.processors import harmless, read_ids, with_id, with_short_failure
 from framework.settings.secret_words import MASK, SECRET_WORDS
 
 if TYPE_CHECKING:

@@ -19,11 +19,20 @@ from framework.model.message import Message
 from framework.model.namespaces import unwrap, unwrapping, wrap
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
 from framework.model.subscription import BY_SQL, Subscription
+from framework.net.real_world import real_world
 from framework.ports import World
 from framework.runtime.engine_groups import engine_answer, is_engine_group
 from framework.runtime.group.plan import GroupPlan, Handling, Keeping
 from framework.runtime.plans.codecs import with_codec
-from framework.runtime.plans.collect import max_retries_of, mixture, over_maximum, same_topic, without_meaning
+from framework.runtime.plans.collect import (
+    AnyConsumer,
+    max_retries_of,
+    mixture,
+    over_maximum,
+    same_topic,
+    without_meaning,
+)
+from framework.runtime.plans.connect import check_keys, check_tls
 from framework.runtime.plans.stores import Onces, folder_of, once_for
 from framework.runtime.reports import Reports
 from framework.services.call.batch_calls import batching_for, one_of
@@ -35,7 +44,7 @@ from framework.services.call.resources import AnyResource
 from framework.services.call.trace import ConsumeTrace
 from framework.services.call.undecodable import Undecodable
 from framework.services.offsets.local_offsets import OffsetFiles
-from framework.services.orderly.keys import contained, sharding_key
+from framework.services.orderly.desk import contained, sharding_key
 from framework.services.recurring import Recurring
 from framework.settings.consumers import ConsumerSettings
 from framework.settings.schema import AppSettings
@@ -290,3 +299,13 @@ def _without_namespace(handling: Handling, namespace: str) -> Handling:
         key_of=None if key_of is None else lambda message: key_of(seen(message)),
         batching=batching,
     )
+
+
+def look(settings: AppSettings, consumers: Sequence[AnyConsumer], host: PluginHost, findings: Findings) -> None:
+    """Note it all. What is wrong between consumers is `collect.py`'s to say, and with an engine's groups its own."""
+    world = real_world()
+    if not any("cluster.credentials" in str(mistake) for mistake in findings.mistakes):  # a key that is wrong is no key
+        findings.tried(lambda: check_keys(settings))
+    findings.tried(lambda: check_tls(settings))
+    findings.note(*host.mistakes)
+    findings.tried(lambda: group_plans(settings, consumers, host, Reports(None, world.workers), world))

@@ -8,10 +8,15 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
 from types import FrameType
 from typing import Any
 
+import structlog
+
+from framework.model.snapshot import Snapshot
 from framework.net.task_tree import FRAMES_MAX, PLACE_MAX, awaited, line_of, running_tasks
 
 TASKS_MAX = 300
@@ -84,3 +89,24 @@ def _paragraph(name: str, title: str, lines: list[str]) -> list[str]:
     # A task's innermost frame first, as Java's readers expect; threads come in that order.
     ordered = reversed(lines) if title.startswith("TASK") else lines
     return [f"{left}{title}", *(f"{left}{line}" for line in ordered)]
+
+
+log = structlog.get_logger()
+
+
+def teller(loop: asyncio.AbstractEventLoop, snapshot: Callable[[], Snapshot] | None = None) -> Callable[[], None]:
+    """What to call on SIGUSR1, on any thread but the loop's: where every thread and task is and what the application
+    looks like, as lines of the log. Threads first: where the event loop is blocked, they are what shows by whom.
+    """
+
+    def tell() -> None:
+        log.warning("threads", reason="SIGUSR1", stacks=stacks_of_threads())
+        with suppress(RuntimeError):  # the loop is closed: it has ended
+            loop.call_soon_threadsafe(tell_tasks)
+
+    def tell_tasks() -> None:
+        log.warning("tasks", reason="SIGUSR1", stacks=stacks_of_tasks())
+        if snapshot is not None:
+            log.warning("snapshot", reason="SIGUSR1", **asdict(snapshot()))
+
+    return tell

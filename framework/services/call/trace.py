@@ -6,12 +6,18 @@ texts of a message: the message itself would hold the bytes of its whole pull.
 
 from __future__ import annotations
 
-from framework.client.tracing import Tracer
+from functools import partial
+
+from framework.client.cluster import Cluster
+from framework.client.producer import Producer
+from framework.client.tracing import SEND_TIMEOUT, Tracer, producer_group
 from framework.errors import FrameworkError
 from framework.model.delivery import Delivery
 from framework.model.message import KEYS, Message
 from framework.model.outcome import DeadLetter, Drop, Kind, Outcome, RetryLater, Rollback, Suspend
+from framework.net.task_tree import TaskTree
 from framework.ports import World
+from framework.services.supervise import supervise
 from framework.wire import trace
 
 REGION = "MSG_REGION"
@@ -27,6 +33,14 @@ class ConsumeTrace:
     def __init__(self, group: str, topic: str, world: World) -> None:
         self.group, self.tracer, self._clock = group, Tracer(topic, world.workers.call_soon), world.clock
         self._prefix = world.chance.token(6).hex().upper()
+
+    def start(self, cluster: Cluster, tree: TaskTree) -> None:
+        """Begin to send what the group's handlers tell."""
+        group = producer_group(self.group, "CONSUME-1")
+        # As the Java client's: what is told of all tenants stands in one topic.
+        producer = Producer(cluster=cluster, group=group, timeout=SEND_TIMEOUT, namespace="", hooks=False)
+        run = partial(self.tracer.run, producer.send)
+        supervise(tree, f"trace {self.group}", run, cluster.world.chance)
 
     def before(self, delivery: Delivery) -> Drop | RetryLater | None:
         """A handler is about to begin; tracing never stops it."""

@@ -10,8 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from framework.core.expiry import LineSlot
-from framework.core.line import Place
-from framework.core.portion import Portion
+from framework.core.line import Place, Portion
 from framework.core.window import Window
 from framework.model.message import Message
 from framework.ports import Clock, Workers

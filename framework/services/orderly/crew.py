@@ -2,7 +2,7 @@
 
 A line is a whole queue, or one key of it. A lane with something to do waits for a worker. Its worker keeps it until
 nothing is left, a message must wait for a while, or its turn is over. There are `size` workers, so that many lanes run
-at once. `core/lanes.py` says which messages are one line, `core/line.py` which is first in it, `core/order_lease.py`
+at once. `core/line.py` says which messages are one line, `core/line.py` which is first in it, `core/order_lease.py`
 how long a lock is valid, `ends.py` what follows from a result.
 """
 
@@ -16,10 +16,8 @@ import structlog
 
 from framework.core import limits
 from framework.core.chunk import Chunk
-from framework.core.lanes import Lanes
-from framework.core.line import Line
+from framework.core.line import Lanes, Line, Portion
 from framework.core.order_lease import OrderLease
-from framework.core.portion import Portion
 from framework.core.queue_flow import QueueState
 from framework.core.window import Window
 from framework.hooks.listeners import NO_LISTENERS, Listeners

@@ -1,18 +1,21 @@
-"""Desk: one queue of an orderly group at work, with its lanes, its lease and its pull loop."""
+"""Desk: one queue of an orderly group at work, with its lanes, its lease and its pull loop; and which key a message
+has, where order is per key.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import structlog
+
 from framework.core import limits
 from framework.core.backoff import Backoff
 from framework.core.expiry import LineSlot
-from framework.core.lanes import Lanes
-from framework.core.line import Line
+from framework.core.line import NO_KEY, Lanes, Line, Portion
 from framework.core.order_lease import OrderLease
-from framework.core.portion import Portion
-from framework.model.message import Message
+from framework.hooks.failures import plugin_failure
+from framework.model.message import SHARDING_KEY, Message
 from framework.model.outcome import Ack, Outcome
 from framework.services.call.batch_calls import Batching
 from framework.services.queue.pull import PullLoop
@@ -88,3 +91,31 @@ class Lane:
         """The breaker of its topic is open, and another message is tried, or none. What is given up is sent even so."""
         pull = self.desk.pull
         return pull.flow.is_tripped and pull.breaker.trial is not self and not self.line.copies
+
+
+log = structlog.get_logger()
+
+
+def sharding_key(message: Message) -> str:
+    """Messages without one are one line: producers that choose a queue by hand mean the queue's order."""
+    return message.properties.get(SHARDING_KEY, NO_KEY)
+
+
+def contained(function: Callable[[Message], object], group: str) -> Callable[[Message], str]:
+    """A user's function: no key where it names none, and where it fails, which is said."""
+    name = getattr(function, "__qualname__", repr(function))
+
+    def key_of(message: Message) -> str:
+        try:
+            key = function(message)
+            return NO_KEY if key is None else str(key)
+        except BaseException as error:  # noqa: BLE001 - border: the user's function
+            plugin_failure(error)
+            log.warning(
+                "key not found",
+                group=group, function=name, queue=str(message.queue), offset=message.queue_offset,
+                reason=f"{type(error).__name__}: {error}",
+            )  # fmt: skip
+            return NO_KEY
+
+    return key_of

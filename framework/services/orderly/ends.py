@@ -12,9 +12,8 @@ import structlog
 
 from framework import marks
 from framework.client.retry_copies import RetryCopies
-from framework.core.line import Place
-from framework.core.order_batch import BatchEnds, decide_batch
-from framework.core.portion import Portion
+from framework.core.batch import BatchEnds, decide_batch
+from framework.core.line import Place, Portion
 from framework.core.results import Result, kind_of, result_of
 from framework.core.retry import SendBack, Settle, Stay, decide_in_order, pause_ms
 from framework.errors import BrokerUnreachable, FrameworkError
@@ -22,8 +21,8 @@ from framework.model.message import Message
 from framework.model.outcome import Commit, Outcome, Rollback
 from framework.ports import Chance
 from framework.services.orderly.desk import Lane
+from framework.services.outcome.again import CAUSES
 from framework.services.outcome.outcomes import Decide, Ended, ReportsOutcomes
-from framework.services.outcome.unopened import CAUSES
 from framework.services.queue.pull import GroupSide
 
 log = structlog.get_logger()

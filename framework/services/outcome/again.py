@@ -1,4 +1,5 @@
-"""Again: messages that are started once more where they are, by the crew of their queue.
+"""Again: messages that are started once more where they are, by the crew of their queue: after a failure that no broker
+keeps a copy of, and while we lack the means to open them.
 
 Each is a chunk of its own for that, and takes a place like any other: under the group's limit, its size and its pauses.
 What comes of it is told of the chunk that it was pulled in.
@@ -8,10 +9,15 @@ from __future__ import annotations
 
 import asyncio
 
+import structlog
+
+from framework.core.backoff import Backoff
 from framework.core.chunk import Chunk
+from framework.core.results import HOLDS
 from framework.model.message import Message, repeated
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
+from framework.services.crew.run import RUNNING
 from framework.services.queue.pull import PullLoop
 
 
@@ -79,3 +85,51 @@ class _Again:
 
     def late(self, alone: Chunk, count: int) -> None:
         self._pull.late(self._chunk, count)
+
+
+log = structlog.get_logger()
+
+CAUSES = HOLDS
+# Long enough not to burn a core on a missing package, short enough that mending it is noticed.
+FIRST_MS, MAX_MS = 1_000, 30_000
+
+
+class Unopened:
+    """The held messages of one group: one task a queue that has any, none otherwise.
+
+    A missing codec or key, memory, or a record damaged on the way is never the message's fault: nothing is settled,
+    nothing goes to the dead-letter queue, the log names the fix, and the message is tried again. Its queue is held
+    until the cause is fixed.
+    """
+
+    def __init__(self, group: str, tree: TaskTree) -> None:
+        self._group, self._tree = group, tree
+        self._queues: dict[PullLoop, list[tuple[Chunk, int]]] = {}
+
+    def put(self, pull: PullLoop, chunk: Chunk, index: int, cause: BaseException) -> None:
+        """Stop the queue at this message and try it again later."""
+        waiting = self._queues.get(pull)
+        if waiting is None:
+            waiting = self._queues[pull] = []
+            reason = str(cause) or type(cause).__name__  # a MemoryError says nothing
+            pull.hold(reason)
+            log.error("queue held", group=self._group, queue=str(pull.queue), reason=reason,
+                      offset=chunk.messages[index].queue_offset)  # fmt: skip
+            self._tree.start(self._try_again(pull), name=f"held {pull.queue}")
+        waiting.append((chunk, index))
+
+    async def _try_again(self, pull: PullLoop) -> None:
+        RUNNING.set(None)  # the worker that brought us here goes on to other messages
+        backoff = Backoff(FIRST_MS, MAX_MS)
+        while self._queues[pull]:
+            await asyncio.sleep(backoff.failed(0.5) / 1000)
+            waiting, self._queues[pull] = self._queues[pull], []
+            for chunk, index in waiting:
+                await started_again(pull, chunk, index)  # comes back by `put` where the cause is still there
+        del self._queues[pull]
+        pull.flow.hold_reason = None
+        pull.bell.ring()
+        log.info("queue released", group=self._group, queue=str(pull.queue))
+
+    def __len__(self) -> int:
+        return sum(map(len, self._queues.values()))

@@ -21,9 +21,8 @@ from framework.model.message import Message
 from framework.model.outcome import Outcome
 from framework.ports import Clock
 from framework.services.crew.run import MessageCounts
-from framework.services.outcome.again import RetryInPlace
+from framework.services.outcome.again import CAUSES, RetryInPlace, Unopened
 from framework.services.outcome.settle import Parked, Settler
-from framework.services.outcome.unopened import CAUSES, Unopened
 from framework.services.queue.pull import PullLoop
 
 log = structlog.get_logger()

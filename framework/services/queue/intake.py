@@ -12,10 +12,15 @@ from typing import Protocol, TypeAlias
 
 import structlog
 
+from framework.core.chunk import Chunk
 from framework.core.skipping import Skipping
+from framework.core.statistics import Histogram
+from framework.errors import FrameworkError
 from framework.model.pulled import Found
 from framework.model.queue import MessageQueue
-from framework.services.ages import Ages
+from framework.model.snapshot import ExampleSnapshot
+from framework.ports import Clock
+from framework.services.clocks import Ages
 
 log = structlog.get_logger()
 
@@ -68,3 +73,21 @@ class Skips:
         if now_ms is not None and not self._skipping.is_old(found, now_ms):
             return now_ms  # as nearly always
         return await self._ages.asked_ms(self._broker)
+
+
+TRACE_PARENT = "traceparent"
+_TRACE_AT, _TRACE_PARTS = 1, 4
+
+
+def show_example(times: Histogram, place: int, chunk: Chunk, seconds: float, clock: Clock) -> None:
+    """The last message that a worker began in this chunk, where that class has had none for a while."""
+    now_ms, index = clock.now_ms(), min(chunk.next, chunk.count) - 1
+    if not times.wants_example(place, now_ms) or not 0 <= index < len(chunk.messages):
+        return
+    message = chunk.messages[index]
+    try:
+        message_id, parts = message.message_id, message.properties.get(TRACE_PARENT, "").split("-")
+    except FrameworkError:
+        return  # its properties cannot be read, which its handler finds out
+    trace_id = parts[_TRACE_AT] if len(parts) == _TRACE_PARTS else ""
+    times.show(place, ExampleSnapshot(trace_id, message_id, seconds, now_ms))

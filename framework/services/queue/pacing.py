@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from framework.core.bucket import Bucket
+from framework.core.budget import Bucket
 from framework.model.pulled import Found
 from framework.model.rate import Rate
 from framework.net.wakeup import Wakeup

@@ -33,7 +33,7 @@ class StartingPoint:
 
 
 NowAt: TypeAlias = Callable[[str], Awaitable[int | None]]
-"""The time by which to age what a broker stored (`services/ages.py`); None: nobody can tell how old it is."""
+"""The time by which to age what a broker stored (`services/clocks.py`); None: nobody can tell how old it is."""
 
 
 class KeepsOffsets(Protocol):

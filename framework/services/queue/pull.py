@@ -34,8 +34,7 @@ from framework.ports import Clock
 from framework.services.crew.run import MessageCounts
 from framework.services.offsets.nothing_kept import NOTHING_KEPT, NothingKept
 from framework.services.offsets.progress import QueueProgress
-from framework.services.queue.examples import show_example
-from framework.services.queue.intake import Further, Part
+from framework.services.queue.intake import Further, Part, show_example
 from framework.services.queue.popped import PopQueue
 from framework.services.queue.position import StartingPoint, doubt_settled, reached_before
 from framework.wire.codes import ResponseCode

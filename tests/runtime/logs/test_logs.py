@@ -19,8 +19,8 @@ from framework.model.queue import MessageQueue
 from framework.net.real_clock import RealClock
 from framework.net.real_world import real_world
 from framework.runtime.logs import setup
-from framework.runtime.logs.failures import lines_of
 from framework.runtime.logs.places import with_place
+from framework.runtime.logs.processors import lines_of
 from framework.runtime.reports import GroupReports, Reports
 from framework.services.call.deliver import DeliveryHooks, call_for
 from framework.services.crew.run import RUNNING

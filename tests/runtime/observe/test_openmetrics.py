@@ -7,8 +7,7 @@ from dataclasses import asdict
 
 import pytest
 
-from framework.core.histogram import BOUNDS_S, EXAMPLE_SECONDS, Histogram
-from framework.core.statistics import Rates
+from framework.core.statistics import BOUNDS_S, EXAMPLE_SECONDS, Histogram, Rates
 from framework.model.snapshot import ExampleSnapshot
 from framework.runtime.observe.openmetrics import LABEL_MAX, SERIES_MAX, Family, Sample, Times, text_of
 from tests.runtime.observe.asking import series

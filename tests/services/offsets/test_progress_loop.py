@@ -15,7 +15,7 @@ from framework.core.window import Window
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
-from framework.services.offsets.progress_loop import flush_each_second
+from framework.runtime.group.progressing import flush_each_second
 from framework.services.queue.pull import PullLoop
 from tests.services.parts import PLENTY, end, messages_from, play, start
 

@@ -9,7 +9,7 @@ import pytest
 from framework.core.flow_control import FlowLimits
 from framework.model.message import SHARDING_KEY, Message
 from framework.model.outcome import DeadLetter, Suspend
-from framework.services.orderly.keys import contained, sharding_key
+from framework.services.orderly.desk import contained, sharding_key
 from tests.services.orderly.order_scene import Q1, Scene, now
 from tests.services.parts import play, play_logged, told
 from tests.simulation.left_out import left_out

@@ -21,8 +21,7 @@ from framework.net.task_tree import TaskTree
 from framework.services.crew.run import MessageCounts
 from framework.services.crew.tasks import Crew
 from framework.services.crew.threads import ThreadCrew
-from framework.services.outcome.again import started_again
-from framework.services.outcome.unopened import CAUSES, Unopened
+from framework.services.outcome.again import CAUSES, Unopened, started_again
 from framework.services.queue.position import StartingPoint
 from framework.services.queue.pull import PullLoop
 from tests.services.crew.test_threads import InlineWorkers

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from framework.core.bucket import Bucket
+from framework.core.budget import Bucket
 from framework.model.queue import MessageQueue
 from framework.services.offsets.commit import CommitLoop
 from tests.simulation.checkers import (
