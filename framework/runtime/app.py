@@ -25,13 +25,13 @@ from framework.net.library_logs import log_as_a_library
 from framework.net.real_world import real_world
 from framework.net.task_tree import TaskTree
 from framework.ports import World
-from framework.runtime.administration import AppAdministration
 from framework.runtime.companions import Companions
 from framework.runtime.control import Control, Stopping
 from framework.runtime.embedded import PATIENCE, beside, producer_over, started
 from framework.runtime.engine_groups import EngineFigures, EngineGroups, groups_of_engines
 from framework.runtime.group.group import ConsumerGroup
 from framework.runtime.group.subscribing import asked_by, check_open, with_consumer, without_topic
+from framework.runtime.inbound import AppAdministration, Inbound
 from framework.runtime.life import Life
 from framework.runtime.logs.streams import lost_lines
 from framework.runtime.membership import Membership
@@ -50,7 +50,6 @@ from framework.services.call.resources import Resources
 from framework.services.call.trace import ConsumeTrace
 from framework.services.clocks import AlignedClock
 from framework.services.crew.run import MessageCounts
-from framework.services.inbound import Inbound
 from framework.settings.changes import Kind, changes, taken_over
 from framework.settings.fields import CONCURRENCY_MAX
 from framework.settings.schema import AppSettings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from framework.core.queue_flow import QueueState
@@ -25,8 +26,8 @@ def total(each: Iterable[MessageCounts]) -> MessageCounts:
     """The sum of several groups' counts."""
     found = MessageCounts()
     for counts in each:
-        for name in MessageCounts.__slots__:
-            setattr(found, name, getattr(found, name) + getattr(counts, name))
+        for name, count in asdict(counts).items():
+            setattr(found, name, getattr(found, name) + count)
     return found
 
 
@@ -52,7 +53,7 @@ def group_picture(
     figures: Mapping[str, float],
     pause: PauseSnapshot | None,
 ) -> GroupSnapshot:
-    counts, now_ms, plan, crew = group.counts, clock.monotonic_ms(), group.plan, group.kind.crew
+    now_ms, plan, crew = clock.monotonic_ms(), group.plan, group.kind.crew
     queues = tuple(_queue(pull, group, clock) for _, pull in sorted(group.owned.items()))
     at_work = crew.at_work()
     lags = [queue.lag for queue in queues if queue.lag is not None]
@@ -62,18 +63,7 @@ def group_picture(
         group=group.plan.name,
         topics=tuple(subscription.topic for subscription in group.plan.subscriptions),
         queues=queues,
-        handled=counts.handled,
-        retried=counts.retried,
-        dead_lettered=counts.dead_lettered,
-        dropped=counts.dropped,
-        late=counts.late,
-        abandoned=counts.abandoned,
-        unconfirmed=counts.unconfirmed,
-        damaged=counts.damaged,
-        failed=counts.failed,
-        raised=counts.raised,
-        nothing=counts.nothing,
-        timed_out=counts.timed_out,
+        **asdict(group.counts),
         is_balanced=group.rebalance.is_settled,
         subscriptions=tuple(group.subscriptions.values()),
         paces={topic: rates.pace(now_ms) for topic, rates in sorted(group.rates.items())},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from framework.core.expiry import Slot
@@ -14,35 +15,37 @@ from framework.model.queue import MessageQueue
 SyncCall = Callable[[Message], object]
 
 
+@dataclass(slots=True, eq=False)
 class MessageCounts:
-    """What became of messages, for the last line of `run` and for pictures. Added to a chunk at a time."""
+    """What became of messages, for the last line of `run` and for pictures. Added to a chunk at a time.
 
-    __slots__ = (
-        "abandoned", "damaged", "dead_lettered", "dropped", "failed", "handled", "late", "nothing", "raised", "retried",
-        "timed_out", "unconfirmed",
-    )  # fmt: skip
+    A group's snapshot has each of them under the same name.
+    """
 
-    def __init__(self) -> None:
-        self.handled = 0
-        self.retried = 0
-        self.dead_lettered = 0
-        self.dropped = 0
-        self.late = 0
-        """Ended after their queue was gone, or after they had expired: the result changed nothing."""
-        self.damaged = 0
-        """Records left behind because they stayed damaged, by `damaged: skip`."""
-        self.abandoned = 0
-        """Still running when the drain limit was over."""
-        self.unconfirmed = 0
-        """Ended, and coming again: at the stop nobody confirmed an offset above them."""
-        self.failed = self.raised = self.nothing = self.timed_out = 0
-        """Why messages were not plain success: the handler's answer, an exception, no answer under `explicit_ack`, or
-        a limit that was over."""
+    handled: int = 0
+    retried: int = 0
+    dead_lettered: int = 0
+    dropped: int = 0
+    late: int = 0
+    """Ended after their queue was gone, or after they had expired: the result changed nothing."""
+    damaged: int = 0
+    """Records left behind because they stayed damaged, by `damaged: skip`."""
+    abandoned: int = 0
+    """Still running when the drain limit was over."""
+    unconfirmed: int = 0
+    """Ended, and coming again: at the stop nobody confirmed an offset above them."""
+    failed: int = 0
+    """Not plain success by the handler's answer; below by an exception, by no answer under `explicit_ack`, and by a
+    limit that was over.
+    """
+    raised: int = 0
+    nothing: int = 0
+    timed_out: int = 0
 
     def add(self, event: str) -> None:
         """Count a message by the name of its event."""
         name = "retried" if event == "retry" else event
-        assert name in self.__slots__, f"no such event: {event!r}"
+        assert hasattr(self, name), f"no such event: {event!r}"
         setattr(self, name, getattr(self, name) + 1)
 
     def add_kind(self, kind: Kind) -> None:
@@ -50,10 +53,6 @@ class MessageCounts:
         name = "raised" if kind == "exception" else kind
         if name != "success":
             setattr(self, name, getattr(self, name) + 1)
-
-    def __repr__(self) -> str:
-        values = " ".join(f"{name}={getattr(self, name)}" for name in self.__slots__)
-        return f"<Counts {values}>"
 
 
 class AtWork(NamedTuple):

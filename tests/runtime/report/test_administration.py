@@ -13,8 +13,8 @@ from framework.core.queue_flow import QueueState
 from framework.hooks.host import PluginHost
 from framework.model.queue import MessageQueue
 from framework.net.real_world import real_world
-from framework.runtime import administration
-from framework.runtime.administration import AppAdministration
+from framework.runtime import inbound
+from framework.runtime.inbound import AppAdministration
 from framework.runtime.report.observe import shown
 from framework.runtime.report.stacks import stacks
 from framework.settings.consumers import ConsumerSettings
@@ -350,7 +350,7 @@ def test_many_tasks_are_cut() -> None:
 
 
 def test_stacks_are_taken_once_a_while_however_often_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(administration, "STACKS_SECONDS", 3_600.0)
+    monkeypatch.setattr(inbound, "STACKS_SECONDS", 3_600.0)
 
     async def scenario() -> None:
         @consumer(topic="orders", group="billing")
@@ -361,7 +361,7 @@ def test_stacks_are_taken_once_a_while_however_often_they_are_asked_for(monkeypa
             await until(lambda: bool(app._groups))
             member = asked(app)
             first = [member.running_info("billing", with_stacks=True).stack for _ in range(50)]
-            monkeypatch.setattr(administration, "STACKS_SECONDS", 0.0)
+            monkeypatch.setattr(inbound, "STACKS_SECONDS", 0.0)
             later = member.running_info("billing", with_stacks=True).stack
         assert 1 == len({id(each) for each in first})
         assert first[0] is not later

@@ -23,7 +23,7 @@ def test_a_retry_is_counted_as_retried() -> None:
     counts = MessageCounts()
 
     counts.add("retry")
-    assert " retried=1 " in repr(counts)
+    assert 1 == counts.retried
 
 
 @pytest.mark.parametrize("outcome", [Ack(), Drop("x"), DeadLetter(), RetryLater(), Suspend()], ids=repr)

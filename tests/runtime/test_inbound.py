@@ -12,7 +12,7 @@ from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.net.channel import Channel
 from framework.net.task_tree import TaskTree
-from framework.services.inbound import COUNT_OF_ALL, COUNT_OF_ONE, DIRECT_MAX, Inbound
+from framework.runtime.inbound import COUNT_OF_ALL, COUNT_OF_ONE, DIRECT_MAX, Inbound
 from framework.wire.bodies.progress import ClientOffsets, ResetOffsets
 from framework.wire.bodies.running import SUCCESS, DirectResult, RunningInfo
 from framework.wire.codes import RequestCode, ResponseCode
@@ -87,7 +87,7 @@ def ask(
 
     async def story() -> list[RemotingCommand]:
         channel, tree = Answers(), TaskTree()
-        inbound = Inbound(asked, tree, **settings)
+        inbound = Inbound(cast("Any", asked), tree, **settings)
         for command in commands:
             inbound(cast("Channel", channel), command)
         await asyncio.sleep(1)
@@ -240,7 +240,7 @@ def test_only_a_few_are_consumed_directly_at_once() -> None:
 def test_places_become_free_again() -> None:
     async def story() -> int:
         channel, tree, member = Answers(), TaskTree(), Member()
-        inbound = Inbound(member, tree)
+        inbound = Inbound(cast("Any", member), tree)
         for _ in range(3 * DIRECT_MAX):
             inbound(cast("Channel", channel), direct())
             await asyncio.sleep(1)
@@ -291,7 +291,7 @@ def storm(count: int, *, each_s: float = 0.0, cost_s: float = 0.0, **fields: str
     async def story() -> list[int]:
         member, channel, tree = Member(), Answers(), TaskTree()
         loop = asyncio.get_running_loop()
-        inbound = Inbound(member, tree)
+        inbound = Inbound(cast("Any", member), tree)
         spent = 0.0
         usual = loop.time
 
@@ -345,7 +345,7 @@ def test_who_asks_now_and_then_is_always_answered() -> None:
 def test_several_connections_share_what_all_may_have() -> None:
     async def story() -> int:
         member, tree = Member(), TaskTree()
-        inbound = Inbound(member, tree)
+        inbound = Inbound(cast("Any", member), tree)
         channels = [Answers() for _ in range(10)]
         for number, channel in enumerate(channels):
             channel.peer = f"127.0.0.1:{number + 1}"
@@ -368,7 +368,7 @@ def test_notices_of_a_storm_are_all_heard() -> None:
 def test_refusals_end_with_the_storm_and_that_is_said() -> None:
     async def story() -> list[int]:
         channel, tree = Answers(), TaskTree()
-        inbound = Inbound(Member(), tree)
+        inbound = Inbound(cast("Any", Member()), tree)
         for _ in range(100):
             inbound(cast("Channel", channel), reset())
         await asyncio.sleep(1)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 import structlog
 
@@ -17,9 +16,14 @@ from framework.core.budget import Allowance
 from framework.errors import ProtocolError
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
+from framework.model.snapshot import Snapshot
 from framework.net.channel import Channel
 from framework.net.task_tree import TaskTree
-from framework.services.direct import message_in
+from framework.ports import World
+from framework.runtime.group.group import ConsumerGroup
+from framework.runtime.report.running_info import running_info
+from framework.runtime.report.stacks import stacks
+from framework.services.direct import consume_directly, message_in
 from framework.wire.bodies.progress import ClientOffsets, ResetOffsets
 from framework.wire.bodies.running import DirectResult, RunningInfo
 from framework.wire.codes import RequestCode, ResponseCode, request_name
@@ -46,31 +50,6 @@ SPENT_MS_COUNTED = 20.0
 PEERS_MAX = 1_024
 
 
-class AdministeredGroup(Protocol):
-    """A group of ours, as administrators may ask for it."""
-
-    def progress(self, topic: str) -> Mapping[MessageQueue, int]:
-        """The committable offset of each owned queue of a topic."""
-        ...
-
-    def reset(self, topic: str, offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, int]:
-        """Go on from these offsets; answers those of queues that we own, which are the ones that were moved."""
-        ...
-
-    def can_handle(self, message: Message) -> bool: ...
-    async def consume_directly(self, message: Message) -> DirectResult:
-        """Run the handler of the message's topic once."""
-        ...
-
-
-class AdministeredApp(Protocol):
-    """The application, as brokers may ask for it."""
-
-    def members_changed(self, group: str) -> None: ...
-    def group(self, name: str) -> AdministeredGroup | None: ...
-    def running_info(self, group: str, *, with_stacks: bool) -> RunningInfo: ...
-
-
 class NotServed(Exception):
     """Why a request is not served; it becomes the answer."""
 
@@ -89,7 +68,7 @@ class Inbound:
     """
 
     def __init__(
-        self, asked: AdministeredApp, tree: TaskTree, *, may_reset: bool = True, may_consume: bool = True
+        self, asked: AppAdministration, tree: TaskTree, *, may_reset: bool = True, may_consume: bool = True
     ) -> None:
         self._asked, self._tree = asked, tree
         self._may_reset, self._may_consume = may_reset, may_consume
@@ -224,7 +203,7 @@ class Inbound:
         self._tree.start(self._answer_later(channel, command, name, group, message), name=f"consume directly {name}")
 
     async def _answer_later(
-        self, channel: Channel, command: RemotingCommand, name: str, group: AdministeredGroup, message: Message
+        self, channel: Channel, command: RemotingCommand, name: str, group: GroupAdministration, message: Message
     ) -> None:
         try:
             result = await group.consume_directly(message)
@@ -237,8 +216,82 @@ class Inbound:
         )  # fmt: skip
         channel.answer(command, RemotingCommand(ResponseCode.SUCCESS, body=result.encode()))
 
-    def _group(self, name: str) -> AdministeredGroup:
+    def _group(self, name: str) -> GroupAdministration:
         group = self._asked.group(name)
         if group is None:
             raise NotServed(ResponseCode.SYSTEM_ERROR, f"The Consumer Group <{name}> not exist in this consumer")
         return group
+
+
+STACKS_SECONDS = 1.0
+
+
+class AppAdministration:
+    """One per application; `groups` and `snapshot` are asked each time, for groups come to be after it."""
+
+    def __init__(
+        self,
+        groups: Callable[[], list[ConsumerGroup]],
+        snapshot: Callable[[], Snapshot],
+        world: World,
+    ) -> None:
+        self._groups, self._snapshot, self._world = groups, snapshot, world
+        self._stacks, self._stacks_at = "", float("-inf")
+        """The last ones, and when they were taken (seconds, monotonic)."""
+
+    def members_changed(self, group: str) -> None:
+        found = self._find(group)
+        if found is not None:
+            found.members_changed()
+
+    def group(self, name: str) -> GroupAdministration | None:
+        found = self._find(name)
+        return None if found is None else GroupAdministration(found, self._world)
+
+    def running_info(self, group: str, *, with_stacks: bool) -> RunningInfo:
+        return running_info(self._snapshot(), group, stacks=self._last_stacks() if with_stacks else None)
+
+    def _last_stacks(self) -> str:
+        """Taken once a second at most: they cost a millisecond and more, in which nothing else runs."""
+        now = self._world.clock.monotonic()
+        if now - self._stacks_at >= STACKS_SECONDS:
+            self._stacks, self._stacks_at = stacks(), now
+        return self._stacks
+
+    def _find(self, name: str) -> ConsumerGroup | None:
+        return next((group for group in self._groups() if group.plan.name == name), None)
+
+
+class GroupAdministration:
+    """One group of it, for the time of one request."""
+
+    def __init__(self, group: ConsumerGroup, world: World) -> None:
+        self._group, self._world = group, world
+
+    def progress(self, topic: str) -> Mapping[MessageQueue, int]:
+        """Read from the windows: what the table holds may be a second old."""
+        return {
+            queue: offset
+            for queue, pull in sorted(self._group.owned.items())
+            if queue.topic == topic and (offset := pull.flow.window.settle()) >= 0
+        }
+
+    def reset(self, topic: str, offsets: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, int]:
+        wanted = {queue: offset for queue, offset in sorted(offsets.items()) if queue.topic == topic}
+        return {queue: offset for queue, offset in wanted.items() if self._group.reset(queue, offset)}
+
+    def can_handle(self, message: Message) -> bool:
+        return message.topic in self._group.handlings
+
+    async def consume_directly(self, message: Message) -> DirectResult:
+        handling = self._group.handlings[message.topic]
+        return await consume_directly(
+            handling.call,
+            message,
+            is_async=handling.is_async,
+            is_orderly=self._group.plan.orderly,
+            commits_by_hand=handling.commits_by_hand,
+            judged=self._group.plan.judged,
+            workers=self._world.workers,
+            clock=self._world.clock,
+        )

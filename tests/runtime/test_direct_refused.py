@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from framework.model.message import Message
 from framework.net.channel import Channel
 from framework.net.task_tree import TaskTree
-from framework.services.inbound import DIRECT_MAX, Inbound
+from framework.runtime.inbound import DIRECT_MAX, Inbound
 from framework.wire.bodies.running import SUCCESS, THREW, DirectResult
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
+from tests.runtime.test_inbound import Answers, Group, Member, direct, record
 from tests.services.parts import play
-from tests.services.test_inbound import Answers, Group, Member, direct, record
 
 REFUSED: dict[str, Callable[[], RemotingCommand]] = {
     "unknown group": lambda: direct("nobody"),
@@ -32,7 +32,7 @@ class Scene:
     def __init__(self, group: Group | None = None) -> None:
         self.channel, self.tree, self.member = Answers(), TaskTree(), Member()
         self.member.billing = group or Group()
-        self.inbound = Inbound(self.member, self.tree)
+        self.inbound = Inbound(cast("Any", self.member), self.tree)
 
     async def ask(self, *commands: RemotingCommand) -> list[int]:
         """The codes of the answers, a second later."""
