@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from framework.runtime.logs.bridge import unroute
+from framework.runtime.logs.setup import unroute
 
 # As shipped, structlog draws one with rich, colours, locals and all: up to a second of the processor's time each.
 structlog.get_config()["processors"][-1].exception_formatter = structlog.dev.plain_traceback

@@ -7,12 +7,13 @@ other effect: no registry, no thread, no connection; the function stays callable
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, update_wrapper
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
+from types import FrameType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
+from framework.declare.annotations import resolved
 from framework.declare.arguments import PLAIN, Argument, arguments_of
 from framework.declare.gathering import found_so_far, placeholder
 from framework.declare.options import (
@@ -31,10 +32,11 @@ from framework.declare.publishing import codec_of as publish_codec_of
 from framework.declare.publishing import is_replying
 from framework.declare.publishing import order_key_of as publish_order_key_of
 from framework.declare.resources import Resource
-from framework.declare.returning import check_return
 from framework.errors import ConfigurationError, Findings, shorten
-from framework.mistakes import OptionWrong
+from framework.mistakes import OptionWrong, ReturnWrong
+from framework.model.answers import way_out
 from framework.model.message import Message
+from framework.model.outcome import OUTCOMES
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
 from framework.model.retrying import Retry
 from framework.model.subscription import EVERYTHING
@@ -338,3 +340,66 @@ def _place(function: object) -> str:
         return f"{inspect.getsourcefile(function)}:{inspect.getsourcelines(function)[1]}"  # type: ignore[arg-type]  # tried
     except (TypeError, OSError):
         return "unknown place"
+
+
+def check_return(function: Callable[..., object], names: Mapping[str, Any], *, is_used: bool, is_batch: bool) -> None:
+    """Refuse a handler that returns what fails when it runs, or `bool` which is not sent on. What only type checkers
+    know is let be.
+
+    Any value that is no result counts as success, which is right for what a function returns by the way. A `bool` is
+    not that: who writes it expects `False` to be heard, and the message would be lost. What `model/answers.py` refuses
+    of a handler that runs, an annotation may show before.
+    """
+    annotation: Any = getattr(inspect.unwrap(function), "__annotations__", {}).get("return")
+    if isinstance(annotation, str):
+        try:
+            annotation = resolved(annotation, function, names, "return")
+        except ConfigurationError:
+            return
+    for kind in _kinds(annotation):
+        if kind is bool and not is_used and not is_batch:
+            raise ReturnWrong(
+                'returns bool, but False would count as handled; raise or return RetryLater("30s") to retry, and '
+                "annotate -> RetryLater | None"
+            )
+        is_list = is_batch and issubclass(_class_of(kind), Sequence)
+        items = [item for each in get_args(kind) for item in _kinds(each)] if is_list else []
+        for each in (kind, *items):
+            if fault := _fault(each, is_batch=is_batch):
+                raise ReturnWrong(f"returns {fault}")
+
+
+def _fault(kind: Any, *, is_batch: bool) -> str:
+    """With what the handler would fail, and what to write instead; empty where it would not."""
+    if get_origin(kind) is type:
+        ways = [(each, way_out(_class_of(each))) for each in _kinds(get_args(kind)[0])]
+        return next((f"the class {each.__name__}, which fails; {way}" for each, way in ways if way), "")
+    made = _class_of(kind)
+    if issubclass(made, Awaitable | Generator):
+        way = "return what it makes" if issubclass(made, Generator) else "await it in an async handler"
+        return f"{made.__name__}, of which nothing would have run; {way}"
+    if is_batch and made is bool:
+        return "bool, which fails; a batch handler returns None, an outcome, a list of them or an index"
+    may_be = (*OUTCOMES, Exception) if is_batch else OUTCOMES  # a batch's list may hold each message's own
+    way = "" if issubclass(made, may_be) else way_out(made)
+    return f"{made.__name__}, which fails; {way}" if way else ""
+
+
+def _class_of(kind: Any) -> type:
+    """Of `list[int]` the list; object for what is no class, such as a Literal."""
+    found = get_origin(kind) or kind
+    return found if isinstance(found, type) else object
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """The kinds of value that it allows, one after the other."""
+    origin = get_origin(annotation)
+    if hasattr(annotation, "__value__"):  # `type Answer = ...`
+        yield from _kinds(annotation.__value__)
+    elif origin is Annotated:
+        yield from _kinds(get_args(annotation)[0])
+    elif origin in {Union, UnionType}:
+        for each in get_args(annotation):
+            yield from _kinds(each)
+    else:
+        yield annotation

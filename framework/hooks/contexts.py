@@ -17,6 +17,8 @@ from framework.model.outcome import RetryLater
 
 if TYPE_CHECKING:
     from framework.hooks.calls import Calls, Implementation
+from collections.abc import Coroutine
+from typing import TypeVar
 
 Context: TypeAlias = Any
 """An `AbstractContextManager`, an `AbstractAsyncContextManager`, or both."""
@@ -89,3 +91,28 @@ def _no_context(answer: object, *, is_async: bool) -> str:
         else "a plain function takes a plain context manager"
     )
     return f"around_consume answered {shorten(answer)}; {wish}"
+
+
+T = TypeVar("T")
+
+
+def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
+    """What the coroutine returns or raises; it must not suspend.
+
+    So what is put around async and plain handlers is written once, as a coroutine. Around a plain handler it only meets
+    plain contexts and functions, and runs to its end in one step where it is called: no event loop, no task.
+    """
+    try:
+        coroutine.send(None)
+    except StopIteration as returned:
+        value: T = returned.value
+        return value
+    except RuntimeError as error:
+        # Python makes this of a StopIteration that leaves a coroutine; from a plain handler it came out as it was.
+        if not isinstance(error.__cause__, StopIteration) or str(error) != "coroutine raised StopIteration":
+            raise
+        stop = error.__cause__
+    else:
+        coroutine.close()
+        raise AssertionError(f"{coroutine} suspends, and a plain function calls it")
+    raise stop

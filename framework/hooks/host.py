@@ -26,9 +26,8 @@ from framework.hooks.contained import ContainedStrategy
 from framework.hooks.failures import plugin_failure
 from framework.hooks.markers import PROJECT
 from framework.hooks.registrations import Registrations
-from framework.hooks.signatures import check, made, marked, plugin_in, settings_model
+from framework.hooks.signatures import check, check_version, going, made, marked, plugin_in, settings_model
 from framework.hooks.validated import Origin, validated
-from framework.hooks.versions import check_version, going
 from framework.mistakes import OfferWrong, PluginBroken, PluginUnknown
 from framework.model.contracts import AllocationStrategy
 

@@ -8,7 +8,8 @@ with the right signature. It asks only the object and its functions; it knows no
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -19,7 +20,7 @@ from framework.errors import nearest
 from framework.hooks import specs
 from framework.hooks.failures import reject_coroutine
 from framework.hooks.markers import PROJECT
-from framework.mistakes import HookWrong, PluginBroken
+from framework.mistakes import HookWrong, PluginBroken, PluginVersionWrong
 
 _MARK = f"{PROJECT}_impl"
 _ARGUMENTS = {name: tuple(inspect.signature(getattr(specs.Hooks, name)).parameters)[1:] for name in specs.NAMES}
@@ -164,3 +165,49 @@ def made(plugin: object, settings: BaseModel | None) -> object:
     if isinstance(plugin, type):
         return plugin(settings) if settings is not None else plugin()
     return plugin
+
+
+VERSION = 4
+"""Rises when a hook or an argument is added, and when one goes. A plugin that needs newer hooks says `HOOKS_VERSION =
+5`.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Deprecation:
+    """One hook, or one argument of it, that goes."""
+
+    hook: str
+    argument: str = ""
+    """Empty: the whole hook."""
+    goes_in: int = 0
+    instead: str = ""
+    """What to write."""
+
+    def __str__(self) -> str:
+        what = f"argument {self.argument!r} of {self.hook}" if self.argument else f"hook {self.hook}"
+        return f"the {what} goes in version {self.goes_in} of the hooks; {self.instead}"
+
+
+DEPRECATED: tuple[Deprecation, ...] = ()
+"""A hook is listed for a whole version before it is removed; each plugin that implements it is logged at every start.
+"""
+
+
+def check_version(plugin: object) -> None:
+    """Raise where a plugin was written for hooks that are not here."""
+    needed = getattr(plugin, "HOOKS_VERSION", VERSION)
+    if not isinstance(needed, int) or isinstance(needed, bool) or needed < 1:
+        raise PluginVersionWrong(f"HOOKS_VERSION is {needed!r}; write a number from 1 to {VERSION}, or remove it")
+    if needed > VERSION:
+        raise PluginVersionWrong(
+            f"needs version {needed} of the hooks, but this is version {VERSION}; upgrade framework-app"
+        )
+
+
+def going(implemented: Mapping[str, Sequence[str]]) -> Iterator[Deprecation]:
+    """What of these hooks and their arguments goes."""
+    for each in DEPRECATED:
+        arguments = implemented.get(each.hook)
+        if arguments is not None and (not each.argument or each.argument in arguments):
+            yield each

@@ -27,12 +27,11 @@ from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime.companions import Companions
 from framework.runtime.control import Control, Stopping
-from framework.runtime.embedded import PATIENCE, beside, producer_over, started
 from framework.runtime.engine_groups import EngineFigures, EngineGroups, groups_of_engines
 from framework.runtime.group.group import ConsumerGroup
 from framework.runtime.group.subscribing import asked_by, check_open, with_consumer, without_topic
 from framework.runtime.inbound import AppAdministration, Inbound
-from framework.runtime.life import Life
+from framework.runtime.life import PATIENCE, Life, beside, producer_over, started
 from framework.runtime.logs.streams import lost_lines
 from framework.runtime.membership import Membership
 from framework.runtime.pauses import pause_ms

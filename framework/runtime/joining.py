@@ -245,9 +245,11 @@ def _attendance(info: RunningInfo) -> tuple[dict[str, int], dict[str, tuple[int,
 
 
 async def refuse_filters(plans: Sequence[GroupPlan], cluster: Cluster, member: str, tree: TaskTree) -> None:
-    """Raise ConfigurationError with all that brokers say against these groups' conditions.
+    """Raise ConfigurationError with all that brokers say against these groups' conditions in SQL92, before they join.
 
-    Every broker of the topic is asked, where Java asks one: they may be configured unlike each other.
+    Tags need no question. A broker that is away, busy or too old to be asked holds nobody up; should it turn out not to
+    filter, its first pull says so, and the group is not ready until it does. Every broker of the topic is asked, where
+    Java asks one: they may be configured unlike each other.
     """
     asking = [
         tree.start(_complaint(cluster, broker, plan.name, member, wanted), name=f"filter of {plan.name} at {broker}")

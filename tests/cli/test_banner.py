@@ -21,7 +21,7 @@ from framework.cli.greeting import banner, quiet
 from framework.cli.greeting.sample import sample
 from framework.declare import Consumer
 from framework.hooks.host import PluginHost
-from framework.runtime.logs import bridge, setup
+from framework.runtime.logs import setup
 from framework.settings.schema import AppSettings
 from tests.house.log_events import events
 
@@ -134,7 +134,7 @@ def lines() -> Iterator[StringIO]:
     stream = StringIO()
     setup.configure(AppSettings(), stream=stream, first=quiet.processors(worker=3, in_dev=True))
     yield stream
-    bridge.unroute()
+    setup.unroute()
     structlog.reset_defaults()
 
 

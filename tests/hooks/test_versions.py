@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from framework.errors import ConfigurationMistakes
-from framework.hooks import hookimpl, versions
+from framework.hooks import hookimpl, signatures
 from framework.hooks.host import PluginHost
-from framework.hooks.versions import VERSION, Deprecation
+from framework.hooks.signatures import VERSION, Deprecation
 from framework.model.delivery import Delivery
 from framework.model.outcome import Outcome
 
@@ -62,7 +62,7 @@ def test_one_that_needs_what_is_there_is_loaded() -> None:
 def test_who_implements_what_goes_is_told_what_to_write(
     monkeypatch: pytest.MonkeyPatch, deprecation: Deprecation, said: str | None
 ) -> None:
-    monkeypatch.setattr(versions, "DEPRECATED", (deprecation,))
+    monkeypatch.setattr(signatures, "DEPRECATED", (deprecation,))
     with capture_logs() as logs:
         hosted()
 

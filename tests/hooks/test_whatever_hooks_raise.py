@@ -22,8 +22,8 @@ from framework.core.expiry import Slot
 from framework.core.window import Window
 from framework.hooks import ChunkSummary, hookimpl, specs
 from framework.hooks.calls import Calls
+from framework.hooks.contexts import run_sync
 from framework.hooks.host import PluginHost
-from framework.hooks.run_sync import run_sync
 from framework.model.delivery import Delivery
 from framework.model.outcome import Ack
 from framework.model.queue import MessageQueue

@@ -24,11 +24,11 @@ from framework.model.delivery import Delivery
 from framework.model.queue import MessageQueue
 from framework.net.real_world import real_world
 from framework.runtime.engine_groups import EngineFigures, EngineGroups
+from framework.runtime.group.progressing import AskedStore
 from framework.runtime.plans.codecs import with_codec
 from framework.runtime.plans.collect import gather
 from framework.runtime.plans.stores import opened_store
 from framework.services.call.once import Once
-from framework.services.offsets.asked_store import AskedStore
 from framework.services.orderly.desk import contained
 from framework.settings.schema import AppSettings
 from framework.testing import Harness

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
 import structlog
 
+from framework import marks
 from framework.client.cluster import Cluster
 from framework.client.kept_progress import KeptProgress
 from framework.client.producer import Producer
 from framework.core import limits
 from framework.core.proof import proof_of
-from framework.errors import Refused, StoreError
+from framework.errors import FrameworkError, Refused, StoreError, shorten
+from framework.hooks.failures import plugin_failure_awaited
 from framework.model.contracts import KeepsProgress, Kept
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import progress_topic
 from framework.net.task_tree import TaskTree
-from framework.ports import Files, World
+from framework.ports import Clock, Files, World
 from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import Keeping
 from framework.runtime.plans.stores import opened_store
-from framework.services.offsets.asked_store import AskedStore
 from framework.services.offsets.handover import GroupProgress
 from framework.services.offsets.progress import QueueProgress
 from framework.services.offsets.progress_use import NamedStore, StoreUse
@@ -198,3 +199,61 @@ async def flush_each_second(group: str, owned: Callable[[], Iterable[PullLoop]],
 async def _flush(pull: PullLoop) -> None:
     """Of the window that is there when the task begins, not when it was started."""
     await pull.progress.flush(pull.flow.window, pull.bell)
+
+
+PATIENCE_SECONDS = 30.0  # as for a pull; what is kept at brokers tries each request for less
+SLOW_SECONDS = 1.0  # a record is due each second
+QUIET_SECONDS = 60.0
+
+
+class AskedStore:
+    """Has a store's three calls, with a time limit, so that no store can block a queue unnoticed.
+
+    A store comes from a plugin. One that takes longer than a second is logged, once until it has been quick for a
+    minute. One that never answers, or raises a foreign exception, has failed, and its group does what it does of any
+    failure. Which failure is which is the store's own word, where it is one of ours.
+    """
+
+    def __init__(self, group: str, name: str, store: KeepsProgress, clock: Clock) -> None:
+        self._group, self._name, self._store, self._clock = group, name, store, clock
+        self._last_slow = float("-inf")
+
+    async def read(self, queue: MessageQueue) -> Kept | None:
+        return await self._asked(queue, self._store.read, queue)
+
+    async def take(self, queue: MessageQueue, content: bytes) -> int:
+        return await self._asked(queue, self._store.take, queue, content)
+
+    async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
+        await self._asked(queue, self._store.write, queue, epoch, content)
+
+    async def _asked(self, queue: MessageQueue, ask: Callable[..., Awaitable[T]], *given: object) -> T:
+        began = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS) as patience:
+                if marks.rarely("a store of progress fails"):
+                    raise StoreError(f"progress of {queue}: a store that failed")
+                await marks.stretched("a store of progress is asked")
+                answer = await ask(*given)
+                await marks.stretched("a store of progress has answered")
+        except FrameworkError:
+            raise
+        except BaseException as error:  # border: a plugin's
+            plugin_failure_awaited(error)
+            if patience.expired():
+                raise FrameworkError(f"progress store {self._name}: no answer in {PATIENCE_SECONDS:g} s") from error
+            raise FrameworkError(
+                f"progress store {self._name}: {type(error).__name__}: {shorten(str(error))}"
+            ) from error
+        now = self._clock.monotonic()
+        if now - began > SLOW_SECONDS:
+            before, self._last_slow = self._last_slow, now
+            if now - before > QUIET_SECONDS:
+                log.warning(
+                    "progress store slow",
+                    group=self._group, queue=str(queue), store=self._name, elapsed_ms=round((now - began) * 1000),
+                )  # fmt: skip
+        return answer
+
+    def __repr__(self) -> str:
+        return f"<AskedStore {self._name} of {self._group}>"

@@ -19,7 +19,6 @@ ENDS = ("handled", "retried", "dead_lettered", "dropped", "late", "skipped", "da
 FAILURES = {"exception": "raised", "answer": "failed", "no_answer": "nothing", "timed_out": "timed_out"}
 HELD = frozenset({"span", "count", "bytes", "budget", "paused", "rate", "breaker"})
 """Reasons of our own flow. All others are sentences, with numbers and names in them: the snapshot has those."""
-QUEUE_STATES = ("flowing", "held", "claimed", "positioning", "retiring")
 
 
 def _of_app(value: Callable[[Picture], float | None]) -> Read:

@@ -302,7 +302,11 @@ def _without_namespace(handling: Handling, namespace: str) -> Handling:
 
 
 def look(settings: AppSettings, consumers: Sequence[AnyConsumer], host: PluginHost, findings: Findings) -> None:
-    """Note it all. What is wrong between consumers is `collect.py`'s to say, and with an engine's groups its own."""
+    """Note what is wrong with settings, handlers and plugins together, as a start would find it; nothing is started. A
+    part that is wrong is left out, so that no mistake hides another. For `check`, and for a test's application.
+
+    What is wrong between consumers is `collect.py`'s to say, and with an engine's groups its own.
+    """
     world = real_world()
     if not any("cluster.credentials" in str(mistake) for mistake in findings.mistakes):  # a key that is wrong is no key
         findings.tried(lambda: check_keys(settings))

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from framework.core.results import Result, explicit
-from framework.hooks.contexts import Around, Context
-from framework.hooks.run_sync import run_sync
+from framework.hooks.contexts import Around, Context, run_sync
 from framework.hooks.verdict import NOT_DONE, NotDone
 from framework.model.answers import understood
 from framework.model.delivery import Delivery

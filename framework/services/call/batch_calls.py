@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 from framework.core.batch import spread
 from framework.core.results import HOLDS, result_of
 from framework.declare import ConsumerSpec
-from framework.hooks.run_sync import run_sync
+from framework.hooks.contexts import run_sync
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import RetryLater, Suspend

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias, cast
 import structlog
 
 from framework.declare.resources import APPLICATION, GIVEN, PUBLISHER, Resource, in_order
+from framework.hooks.contexts import run_sync
 from framework.hooks.failures import plugin_failure, plugin_failure_awaited
-from framework.hooks.run_sync import run_sync
 from framework.mistakes import ResourceFailed
 
 log = structlog.get_logger()

@@ -13,7 +13,7 @@ import structlog
 
 from framework import Message, consumer
 from framework.runtime.logs import setup
-from framework.runtime.logs.bridge import QUIET, Bridge, unroute
+from framework.runtime.logs.setup import QUIET, Bridge, unroute
 from framework.settings.schema import AppSettings
 from framework.testing import Harness
 

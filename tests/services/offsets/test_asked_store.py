@@ -9,7 +9,7 @@ import pytest
 from framework.errors import FrameworkError, StoreError, Superseded
 from framework.model.contracts import Kept
 from framework.model.queue import MessageQueue
-from framework.services.offsets.asked_store import PATIENCE_SECONDS, QUIET_SECONDS, AskedStore
+from framework.runtime.group.progressing import PATIENCE_SECONDS, QUIET_SECONDS, AskedStore
 from tests.services.parts import QUEUE, LoopClock, play, play_logged, told
 
 

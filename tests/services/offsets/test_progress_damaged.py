@@ -16,7 +16,7 @@ from framework.hooks.builtin.progress.progress_topic import TopicStore
 from framework.model.contracts import Kept
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
-from framework.services.offsets.asked_store import AskedStore
+from framework.runtime.group.progressing import AskedStore
 from framework.testing.sim.disk import SimDisk
 from tests.services.offsets.progress_scene import END, LOW, Broker, Means, Owner, stuck_at_low
 from tests.services.parts import QUEUE, LoopClock, play, play_logged, told

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from framework.core import limits
 from framework.core.queue_flow import QueueState
 from framework.core.stopping import stop_ms
-from framework.services.offsets.asked_store import PATIENCE_SECONDS
+from framework.runtime.group.progressing import PATIENCE_SECONDS
 from framework.testing.errors import Violation
 from framework.testing.sim.node import Node
 
