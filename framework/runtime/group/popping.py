@@ -6,12 +6,11 @@ member, the broker decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from framework.client.cluster import Cluster
 from framework.model.contracts import AllocationStrategy
 from framework.model.delay_levels import BY_ATTEMPT, DELAYS_MS, FIRST_RETRY_LEVEL, LEVEL_MAX, TO_DEAD_LETTERS
-from framework.model.last_words import LastWords
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
@@ -33,25 +32,16 @@ class PopRoutes:
     """The queues to divide: of a popped topic one per broker; of the others those that there are."""
 
     def __init__(self, plan: GroupPlan, cluster: Cluster, member: str) -> None:
-        self._plan, self._cluster, self._member = plan, cluster, member
+        self._plan, self._cluster, self._member, routes = plan, cluster, member, cluster.routes
+        self.brokers_of, self.known, self.away, self.makes_topics = (
+            routes.brokers_of, routes.known, routes.away, routes.makes_topics,
+        )  # fmt: skip
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         found = await self._cluster.routes.queues(topic)
         if topic.startswith(RETRY_PREFIX) or not found or not await self._is_popped(topic):
             return found
         return [MessageQueue(topic, broker, ANY_QUEUE) for broker in dict.fromkeys(queue.broker for queue in found)]
-
-    def brokers_of(self, topic: str) -> list[str]:
-        return self._cluster.routes.brokers_of(topic)
-
-    def known(self, topic: str) -> object | None:
-        return self._cluster.routes.known(topic)
-
-    def away(self, topic: str) -> Mapping[str, float]:
-        return self._cluster.routes.away(topic)
-
-    async def makes_topics(self) -> bool:
-        return await self._cluster.routes.makes_topics()
 
     async def _is_popped(self, topic: str) -> bool:
         if self._plan.settings.delivery == "pop":
@@ -106,6 +96,7 @@ class PopCopies:
 
     def __init__(self, copies: SendsBack, popped: Callable[[], Sequence[PopQueue]]) -> None:
         self._copies, self._popped = copies, popped
+        self.send_again, self.dead_letter = copies.send_again, copies.dead_letter
 
     async def send_back(self, message: Message, group: str, *, delay_level: int, max_retries: int) -> None:
         if delay_level != TO_DEAD_LETTERS:
@@ -113,17 +104,6 @@ class PopCopies:
                 if await queue.retry(message, _delay_ms(message, delay_level)):
                     return
         await self._copies.send_back(message, group, delay_level=delay_level, max_retries=max_retries)
-
-    async def send_again(
-        self, message: Message, group: str, *, delay_level: int, max_retries: int, spares_own: bool,
-        words: LastWords | None = None,
-    ) -> str:  # fmt: skip
-        return await self._copies.send_again(
-            message, group, delay_level=delay_level, max_retries=max_retries, spares_own=spares_own, words=words
-        )
-
-    async def dead_letter(self, message: Message, group: str, words: LastWords | None = None) -> None:
-        await self._copies.dead_letter(message, group, words)
 
 
 def _delay_ms(message: Message, level: int) -> int:
