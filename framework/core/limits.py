@@ -13,12 +13,11 @@ POP_HELD_MAX = 96  # as the Java client: popThresholdForQueue; what one member h
 
 # Flow control, one owned queue
 CACHED_MESSAGES_MAX = 1_000  # as the Java client: pullThresholdForQueue
-CACHED_BYTES_MAX = (
-    16 * 1024 * 1024
-)  # a quarter of the budget, so that other queues have room beside one of large messages
+CACHED_BYTES_MAX = 16 * 1024 * 1024  # a quarter of the budget: one queue of large messages leaves room for others
 SPAN_MAX = 2_000  # as the Java client: consumeConcurrentlyMaxSpan; what one stuck message can cost in repeats
 
 # Flow control, the process
+CONCURRENCY_MAX = 1_024  # of a group: each handler that runs has a slot, and each plain one a thread
 BUDGET_BYTES = 64 * 1024 * 1024  # pulled bytes still referenced, all queues together (Java allows 100 MiB a queue)
 
 # Standing back

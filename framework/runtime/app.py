@@ -13,6 +13,7 @@ import structlog
 from framework.client.cluster import Cluster
 from framework.client.producing.publisher import Publisher
 from framework.client.producing.told import send_hooks
+from framework.core.limits import CONCURRENCY_MAX
 from framework.core.statistics import Histogram
 from framework.declare import Consumer
 from framework.errors import Findings, shorten
@@ -50,7 +51,6 @@ from framework.services.call.trace import ConsumeTrace
 from framework.services.clocks import AlignedClock
 from framework.services.crew.run import MessageCounts
 from framework.settings.changes import Kind, changes, taken_over
-from framework.settings.fields import CONCURRENCY_MAX
 from framework.settings.schema import AppSettings
 
 if TYPE_CHECKING:

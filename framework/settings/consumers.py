@@ -10,20 +10,13 @@ from framework.core import limits
 from framework.model.allocation import Allocation
 from framework.model.reserved import TRACE_TOPIC
 from framework.model.subscription import Start
-from framework.settings.fields import (
-    CONCURRENCY_MAX,
-    AllocationSetting,
-    Live,
-    RateSetting,
-    StartSetting,
-    TopicName,
-)
+from framework.settings.fields import AllocationSetting, Live, RateSetting, StartSetting, TopicName
 from framework.settings.section import Section
 from framework.settings.units import Duration, Size
 
 
 class ConsumerSettings(Section):
-    concurrency: Live[Annotated[int, Field(ge=1, le=CONCURRENCY_MAX)]] = 20
+    concurrency: Live[Annotated[int, Field(ge=1, le=limits.CONCURRENCY_MAX)]] = 20
     """Handlers that run at once in this process: tasks for async handlers, threads for others."""
     paused: Live[bool] = False
     """Start no handler and pull nothing while this is true. The group keeps its queues."""

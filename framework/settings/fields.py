@@ -128,7 +128,6 @@ Addresses = Annotated[tuple[Address, ...], BeforeValidator(several), _LIST_OR_TE
 Networks = Annotated[tuple[Network, ...], BeforeValidator(several), _LIST_OR_TEXT]
 Keys = Annotated[Mapping[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
 """A plugin's settings before its model reads them."""
-CONCURRENCY_MAX = 1024  # each handler that runs has a slot, and each plain one a thread
 BoxLimits = Annotated[Mapping[str, str], AfterValidator(_box_limits)]
 _LEVEL = BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value)
 Level = Annotated[Literal["debug", "info", "warning", "error"], _LEVEL]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from framework.cli.processes.exits import REMEMBERED, ExitTally
+from framework.cli.processes.children import REMEMBERED, ExitTally
 from framework.services.call.notes import EndsSoFar, Note
 from tests.cli.processes import Errors, command
 from tests.cli.test_workers import send

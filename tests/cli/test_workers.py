@@ -15,10 +15,10 @@ from typing import Any, cast
 import pytest
 
 from framework import Message, Producer
+from framework.cli.commands.run import memory_bytes, reason_to_recycle
 from framework.cli.exit_codes import ExitCode
 from framework.cli.output import Event, mistake_event
 from framework.cli.processes.children import Child, Children
-from framework.cli.processes.recycling import memory_bytes, reason_to_recycle
 from framework.cli.processes.supervise import _State, nothing
 from framework.model.queue import MessageQueue
 from framework.services.crew.run import MessageCounts

@@ -11,8 +11,10 @@ import argparse
 import asyncio
 import json
 import os
+import resource
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from framework.cli import options, output, quick_start
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from framework.net.wakeup import Wakeup
     from framework.runtime.app import App
     from framework.services.call.notes import Notes
+    from framework.services.crew.run import MessageCounts
+    from framework.settings.schema import WorkersSettings
 
 EXAMPLES = """\
 examples:
@@ -47,6 +51,9 @@ READY_LOOK_SECONDS = 0.05
 HANGING_LOOK_SECONDS = 1.0
 HANDLERS_SHOWN, PLACE_MAX = 5, 3
 RECYCLING_LOOK_SECONDS = 0.5
+PATIENCE_SECONDS = 1.0
+"""A stop that is over sooner needs no word."""
+_PAGES = Path("/proc/self/statm")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -300,19 +307,39 @@ def _say_ready(app: App, *, is_child: bool, is_json: bool) -> None:
 
 async def _watch_recycling(app: App) -> None:
     """Say it once when enough was handled, or so much memory is held; the parent asks us to end when it is our turn."""
-    from framework.cli.processes.recycling import reason_to_recycle
-
     while (reason := reason_to_recycle(app.counts, app.settings.workers)) is None:  # noqa: ASYNC110 - memory rings no bell
         await asyncio.sleep(RECYCLING_LOOK_SECONDS)
     output.say(json.dumps({"event": "recycle", "reason": reason}))
 
 
+def reason_to_recycle(counts: MessageCounts, limits: WorkersSettings) -> str | None:
+    """Why this process should be replaced; None while it need not."""
+    ended = counts.handled + counts.retried + counts.dead_lettered + counts.dropped
+    if limits.max_messages is not None and ended >= limits.max_messages:
+        return f"{ended} messages"
+    if limits.max_memory is not None and (held := memory_bytes()) >= limits.max_memory:
+        return f"{held >> 20} MiB of memory"
+    return None
+
+
+def memory_bytes() -> int:
+    """What this process holds now; where the system does not say, the most that it ever held."""
+    try:
+        return int(_PAGES.read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
 async def _stop_when(asked: Wakeup, app: App, limit: LastLimit, *, is_alone: bool) -> None:
-    from framework.cli.shown import waiting
+    import structlog
+
+    def say() -> None:
+        structlog.get_logger().info("handlers awaited", processes=1, reason="a second signal exits at once")
 
     await asked.wait()
     limit.ask()
-    word = waiting.say_soon(asyncio.get_running_loop()) if is_alone else None
+    word = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, say) if is_alone else None
     try:
         await app.stop()
     finally:

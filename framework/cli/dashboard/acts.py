@@ -22,9 +22,9 @@ from framework.cli.dashboard.views.letters import CHOICE, choice_of
 from framework.cli.dashboard.watching import GroupLook
 from framework.cli.live.changing import outlook
 from framework.cli.table import Column
+from framework.core.limits import CONCURRENCY_MAX
 from framework.net.http.messages import HttpRefused, HttpResponse
 
-CONCURRENCY_MAX = 1024
 RATE = 50
 DECISIONS = {
     "extend": "Let it run on",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from framework.cli import changes
 from framework.cli.dashboard.desk import DashboardDesk
@@ -12,9 +14,13 @@ from framework.cli.dashboard.guard import TOKEN_BYTES, Guard
 from framework.cli.dashboard.jobs import Jobs
 from framework.cli.dashboard.watching import Watching
 from framework.client.options import ClusterOptions
-from framework.mistakes import UsageWrong
+from framework.mistakes import ListenerWrong, UsageWrong
+from framework.net.control.places import is_heard, sockets
 from framework.net.http.messages import HttpRequest, HttpResponse, Routes
 from framework.ports import Watchman, World
+
+if TYPE_CHECKING:
+    from framework.settings.schema import AppSettings
 
 DEFAULT_PORT = 9465
 
@@ -125,3 +131,45 @@ class Dashboard:
     def end(self) -> None:
         self._watching.close()
         self._jobs.stop()
+
+
+class MountedDashboard:
+    """`observe.dashboard`: the dashboard at the address where an application's metrics are read; one per listener, as
+    `runtime.observe.listener.Mounted`.
+
+    It is on the listener's thread and on threads of its own, not on the application's event loop. In a parent of
+    workers it is the parent's. It sees the cluster of this application, the application itself, and others of the same
+    user.
+    """
+
+    def __init__(self, settings: AppSettings) -> None:
+        self._settings = settings
+        self._dashboard: Dashboard | None = None
+
+    def routes(self, world: World) -> Routes:
+        from framework.runtime.plans.connect import cluster_options
+
+        observe = self._settings.observe
+        chosen = DashboardOptions(token=observe.token.reveal(), writes=observe.allow_writes)
+        cluster = cluster_options(self._settings, client_id="")
+        self._dashboard = Dashboard(world, chosen, cluster, self._sockets, follows=True)
+        try:
+            return self._dashboard.routes()
+        except ImportError as error:
+            raise ListenerWrong(
+                "observe.dashboard needs the package jinja2: pip install 'framework-app[dashboard]'"
+            ) from error
+
+    def begin(self, port: int) -> None:
+        assert self._dashboard is not None, "its routes are asked for first"
+        self._dashboard.begin(port)
+
+    def end(self) -> None:
+        if self._dashboard is not None:
+            self._dashboard.end()
+
+    def _sockets(self) -> list[Path]:
+        """That of the application itself first."""
+        own = self._settings.app.control
+        found = [Path(own).expanduser()] if own else []
+        return [*found, *(each for each in sockets(os.environ) if each not in found and is_heard(each))]

@@ -11,13 +11,13 @@ import argparse
 from framework.cli import options
 from framework.cli.live import changing
 from framework.cli.live.changing import Picture
+from framework.core.limits import CONCURRENCY_MAX
 
 EXAMPLES = """\
 examples:
   framework-app resize billing 40 --dry-run
   framework-app resize billing 40
 """
-CONCURRENCY_MAX = 1024  # as in the settings, which take too long to import for this
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

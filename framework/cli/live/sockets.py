@@ -77,7 +77,7 @@ def mounted(settings: AppSettings, path: str) -> Mounted | None:
     """The dashboard of an application whose control socket is this, where its settings ask for one."""
     if not settings.observe.dashboard:
         return None
-    from framework.cli.dashboard.mounted import MountedDashboard
+    from framework.cli.dashboard.serving import MountedDashboard
 
     return MountedDashboard(_with_control(settings, path))
 

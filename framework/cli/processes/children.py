@@ -22,10 +22,9 @@ import structlog
 
 from framework.cli.exit_codes import ExitCode
 from framework.cli.output import Event, Totals, event_in, totals_in
-from framework.cli.processes.exits import ExitTally
 from framework.cli.processes.fork_server import ForkedWorker, ForkServer
 from framework.net.task_tree import TaskTree
-from framework.services.call.notes import Note, Notes, shared_memory
+from framework.services.call.notes import ENDS_MAX, EndsSoFar, Note, Notes, shared_memory
 
 log = structlog.get_logger()
 
@@ -37,6 +36,8 @@ ENDED_LOOK_SECONDS = 0.02
 SILENT_SECONDS = 5.0
 """Behind the drain a child says several times a second that it is still ending; one that does not stands still."""
 SHOWN_MAX = 5
+REMEMBERED = 256
+"""Messages of which is known how often they ended processes."""
 TOLD = frozenset({"configured", "ready", "recycle"})
 """Events about the process itself; the others are about messages."""
 
@@ -179,6 +180,31 @@ class Child:
 
     def __repr__(self) -> str:
         return f"<Child {self._process.pid} {'runs' if self.code is None else f'ended with {self.code}'}>"
+
+
+class ExitTally:
+    """Which messages were in hand when processes ended unasked, and how often; its owner is the parent."""
+
+    def __init__(self) -> None:
+        self.ends: dict[str, EndsSoFar] = {}
+        """By the keys of notes, the last one last."""
+
+    def ended(self, notes: list[Note]) -> None:
+        """A process ended with these in hand."""
+        for note in notes:
+            before = max(self.ends.pop(key, EndsSoFar(0, 0)) for key in note.keys)
+            ends = EndsSoFar(before.times + 1, max(before.attempt, note.attempt))
+            self.ends |= dict.fromkeys(note.keys, ends)
+            if ends.times >= ENDS_MAX:
+                log.error(
+                    "message ends processes",
+                    group=note.group, message_id=note.message_id, queue=note.queue, offset=note.offset,
+                    attempt=note.attempt, ends=ends.times, place=note.place,
+                    remedy="it fails from now on, and is retried as far as max_retries; then `exits` decides",
+                )  # fmt: skip
+        while len(self.ends) > REMEMBERED:
+            innocent = next((key for key, ends in self.ends.items() if ends.times == 1), next(iter(self.ends)))
+            del self.ends[innocent]
 
 
 class Children:

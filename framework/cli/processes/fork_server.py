@@ -30,7 +30,6 @@ from framework.runtime.logs import streams
 PRELOADED = (
     "asyncio",
     "framework.cli.processes.last_limit",
-    "framework.cli.shown.waiting",
     "framework.runtime.app",
     "framework.runtime.logs.places",
     "framework.runtime.logs.setup",
