@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Self
 
 from framework.harmless import plain
 
@@ -31,7 +32,10 @@ class ProgressLine:
             sys.stderr.write(line)
             sys.stderr.flush()
 
-    def clear(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         """Take the line away: what comes next says it all."""
         if self._drawn:
             sys.stderr.write("\r\x1b[K")

@@ -54,9 +54,8 @@ def execute(arguments: argparse.Namespace) -> int:
     from framework.admin import doctor
     from framework.settings.units import duration_ms
 
-    progress = ProgressLine("looking")
     with connect.admin(arguments) as admin:
-        try:
+        with ProgressLine("looking") as progress:
             found = doctor.diagnose(
                 admin,
                 RealClock().now_ms,
@@ -65,8 +64,6 @@ def execute(arguments: argparse.Namespace) -> int:
                 stuck_s=duration_ms(arguments.stuck_after) / 1000,
                 advance=progress.advance,
             )
-        finally:
-            progress.clear()
         if arguments.json:
             table.write_json(rows_of(found))
         else:

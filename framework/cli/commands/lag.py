@@ -125,15 +125,12 @@ def of_all(
     from framework.admin.positions import positions
 
     names, failed = all_groups(admin, with_own=with_own)
-    progress = ProgressLine("asking")
     found: list[Positions] = []
     silent: dict[str, str] = {}
-    try:
+    with ProgressLine("asking") as progress:
         for name in names:
             progress.advance(len(found), len(names))
             found.append(positions(admin, name, with_members=with_members, silent=silent))
-    finally:
-        progress.clear()
     return found, failed
 
 

@@ -40,7 +40,8 @@ def execute(arguments: argparse.Namespace) -> int:
             output.say(f"{hook}: {', '.join(names)}")
     for name, (plugin, command) in sorted(host.commands.items()):
         if not arguments.json:
-            output.say(f"framework-app {name}  of {plugin}: {first_line(command)}")
+            first_line = (command.__doc__ or "").strip().partition("\n")[0]
+            output.say(f"framework-app {name}  of {plugin}: {first_line}")
     for mistake in host.mistakes:
         output.say(
             json.dumps({"mistake": str(mistake), "id": mistake.id})
@@ -48,7 +49,3 @@ def execute(arguments: argparse.Namespace) -> int:
             else f"wrong: {explained.with_id(mistake)}"
         )
     return ExitCode.CONFIGURATION if host.mistakes else ExitCode.CLEAN
-
-
-def first_line(command: object) -> str:
-    return (command.__doc__ or "").strip().partition("\n")[0]

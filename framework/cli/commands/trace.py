@@ -50,9 +50,8 @@ def execute(arguments: argparse.Namespace) -> int:
     from framework.admin import traces
     from framework.model.reserved import TRACE_TOPIC
 
-    progress = ProgressLine("searching")
     with connect.admin(arguments) as admin:
-        try:
+        with ProgressLine("searching") as progress:
             found = traces.trace_of(
                 admin,
                 arguments.message_id,
@@ -60,8 +59,6 @@ def execute(arguments: argparse.Namespace) -> int:
                 trace_topic=arguments.trace_topic or TRACE_TOPIC,
                 advance=progress.advance,
             )
-        finally:
-            progress.clear()
         connect.say_absent(admin)
         if found.is_found:
             _print(admin, found, is_json=arguments.json)

@@ -12,20 +12,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from framework.cli.dashboard.exchanges import FORM, cookies, form
-from framework.net.http.messages import HttpRequest
+from framework.net.http.messages import HttpRefused, HttpRequest
 
 SESSION_MS = 12 * 3_600_000
 SESSIONS_MAX = 64
 TOKEN_BYTES = 32
 CSRF = "csrf"
-
-
-@dataclass(frozen=True, slots=True)
-class GuardRefusal:
-    """Why not; the text is for people and holds nothing that was sent."""
-
-    status: int
-    why: str
 
 
 @dataclass(slots=True)
@@ -63,25 +55,23 @@ class Guard:
             return None
         return found
 
-    def not_from_us(self, request: HttpRequest) -> GuardRefusal | None:
-        """A POST that another page could have sent."""
+    def check_from_us(self, request: HttpRequest) -> None:
+        """Refuse a POST that another page could have sent, by a text that holds nothing of it."""
         kind = (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
         if kind != FORM:
-            return GuardRefusal(415, f"a form must be sent as {FORM}")
+            raise HttpRefused(415, f"a form must be sent as {FORM}")
         site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
         host = request.headers.get("host")
         if site not in {None, "same-origin"} or (origin is not None and origin.partition("://")[2] != host):
-            return GuardRefusal(403, "this was sent by a page of another origin")
+            raise HttpRefused(403, "this was sent by a page of another origin")
         if site is None and origin is None:
-            return GuardRefusal(403, "a change must name its origin, as browsers do")
-        return None
+            raise HttpRefused(403, "a change must name its origin, as browsers do")
 
-    def not_allowed(self, request: HttpRequest, session: Session) -> GuardRefusal | None:
+    def check_allowed(self, request: HttpRequest, session: Session) -> None:
         """What a change needs beyond a session."""
-        refused = self.not_from_us(request)
-        if refused is None and not hmac.compare_digest(form(request).get(CSRF, "").encode(), session.csrf.encode()):
-            return GuardRefusal(403, "this form is not of this session: load the page again")
-        return refused
+        self.check_from_us(request)
+        if not hmac.compare_digest(form(request).get(CSRF, "").encode(), session.csrf.encode()):
+            raise HttpRefused(403, "this form is not of this session: load the page again")
 
     def open(self, token: str) -> Session | None:
         """A session for whoever knows the token."""

@@ -9,9 +9,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import add
+from typing import TypeAlias
 
 from framework.model.queue import MessageQueue
 
+Points: TypeAlias = list[tuple[int, float | None]]
+"""When, in Unix milliseconds, and how much; None: not known."""
 SAMPLES_MAX = 720
 """An hour of looks five seconds apart."""
 MOVES_MAX = 200
@@ -86,9 +90,9 @@ class Track:
 
     # Over time
 
-    def rates(self, of: Callable[[GroupSample], int | None]) -> list[tuple[int, float | None]]:
+    def rates(self, of: Callable[[GroupSample], int | None]) -> Points:
         """How much a count grew a second; None where it is not known, or where its queues were others."""
-        found: list[tuple[int, float | None]] = []
+        found: Points = []
         samples = list(self.samples)
         for before, after in pairwise(samples):
             low, high, passed_ms = of(before), of(after), after.at_ms - before.at_ms
@@ -106,7 +110,7 @@ class Track:
     def out_s(self) -> float | None:
         return last(self.rates(lambda each: each.offsets))
 
-    def line(self, of: Callable[[GroupSample], float | None]) -> list[tuple[int, float | None]]:
+    def line(self, of: Callable[[GroupSample], float | None]) -> Points:
         return [(each.at_ms, of(each)) for each in list(self.samples)]
 
 
@@ -126,16 +130,16 @@ def _why(before: str | None, came: list[str], left: list[str]) -> str:
     return "members shared queues anew; who joined or left was not seen between two looks"
 
 
-def last(points: list[tuple[int, float | None]]) -> float | None:
+def last(points: Points) -> float | None:
     return points[-1][1] if points else None
 
 
-def summed(lines: list[list[tuple[int, float | None]]]) -> list[tuple[int, float | None]]:
-    """Several groups' figures of the same looks, added; where one is not known the others count."""
-    totals: dict[int, float | None] = {}
+def joined(lines: list[Points], join: Callable[[float, float], float] = add) -> Points:
+    """Several groups' figures of the same looks in one line; where one is not known the others count."""
+    found: dict[int, float | None] = {}
     for line in lines:
         for at_ms, value in line:
-            before = totals.setdefault(at_ms, None)
+            before = found.setdefault(at_ms, None)
             if value is not None:
-                totals[at_ms] = (before or 0) + value
-    return sorted(totals.items())
+                found[at_ms] = join(before or 0, value)
+    return sorted(found.items())

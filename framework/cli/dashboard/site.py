@@ -12,7 +12,7 @@ from framework.admin.groups import reason_of
 from framework.cli.dashboard import acts
 from framework.cli.dashboard.desk import BrowserPage, DashboardDesk, Visit
 from framework.cli.dashboard.exchanges import form, see
-from framework.cli.dashboard.guard import Guard, GuardRefusal, Session, headers
+from framework.cli.dashboard.guard import Guard, Session, headers
 from framework.cli.dashboard.pages import Pages
 from framework.cli.dashboard.views import cluster, groups, letters, messages, overview
 from framework.errors import FrameworkError
@@ -103,8 +103,7 @@ class Site:
     # Who
 
     def _login(self, request: HttpRequest, nonce: str) -> HttpResponse:
-        if (refused := self.guard.not_from_us(request)) is not None:
-            raise _of(refused)
+        self.guard.check_from_us(request)
         session = self.guard.open(form(request).get("token", ""))
         if session is None:
             self.desk.audit("dashboard refused", address=request.peer, reason="wrong token")
@@ -121,8 +120,7 @@ class Site:
 
     def _post(self, visit: Visit, nonce: str) -> HttpResponse:
         request = visit.request
-        if (refused := self.guard.not_allowed(request, visit.session)) is not None:
-            raise _of(refused)
+        self.guard.check_allowed(request, visit.session)
         fields = form(request)
         if request.path == LOGOUT:
             self.guard.close(visit.session)
@@ -172,7 +170,3 @@ class Site:
             "look": self.desk.watching.latest(),
         }
         return self.pages.render(page.template, page.status, **common, **page.facts)
-
-
-def _of(refused: GuardRefusal) -> HttpRefused:
-    return HttpRefused(refused.status, refused.why)

@@ -113,15 +113,10 @@ class Child:
         if self._notes is not None and self.code is None:
             self._notes.accuse(exits.ends)
 
-    def ask_to_reload(self) -> None:
-        """One that is still coming up reads the settings in a moment anyway, and would die of the signal."""
+    def hand_on(self, number: signal.Signals) -> None:
+        """One that is still coming up would die of it, and reads the settings in a moment anyway."""
         if self.is_ready:
-            self._signal(signal.SIGHUP)
-
-    def ask_to_tell(self) -> None:
-        """Likewise: one that is coming up does not know the signal yet."""
-        if self.is_ready:
-            self._signal(signal.SIGUSR1)
+            self._signal(number)
 
     def kill(self) -> None:
         self.is_killed = True
@@ -338,13 +333,9 @@ class Children:
             child.is_seen = True
         return ended
 
-    def ask_to_reload(self) -> None:
+    def hand_on(self, number: signal.Signals) -> None:
         for child in self.running:
-            child.ask_to_reload()
-
-    def ask_to_tell(self) -> None:
-        for child in self.running:
-            child.ask_to_tell()
+            child.hand_on(number)
 
     def kill(self) -> None:
         for child in self.running:

@@ -63,7 +63,12 @@ class ForkedWorker:
 
     @property
     def is_alive(self) -> bool:
-        return _is_alive(self.pid)
+        """Whether the process runs; one that has ended and that nobody has waited for does not."""
+        try:
+            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return False
+        return state not in "ZX"
 
     def tell(self, line: bytes) -> None:
         with suppress(BrokenPipeError):  # it has ended, which is heard otherwise
@@ -169,15 +174,6 @@ class ForkServer:
         for ended in self._running.values():
             ended.set_result(None)
         self._running.clear()
-
-
-def _is_alive(number: int) -> bool:
-    """Whether the process runs; one that has ended and that nobody has waited for does not."""
-    try:
-        state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
 
 
 def _import_all() -> None:

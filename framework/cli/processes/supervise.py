@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -136,8 +137,8 @@ async def supervise(plan: Plan) -> tuple[int, Totals]:
     with draining(
         lambda: loop.call_soon_threadsafe(ask),
         leave=children.kill,
-        reload=lambda: loop.call_soon_threadsafe(children.ask_to_reload),
-        tell=lambda: loop.call_soon_threadsafe(children.ask_to_tell),
+        reload=lambda: loop.call_soon_threadsafe(children.hand_on, signal.SIGHUP),
+        tell=lambda: loop.call_soon_threadsafe(children.hand_on, signal.SIGUSR1),
     ):
         if plan.length_ms is not None:
             loop.call_later(plan.length_ms / 1000, ask)

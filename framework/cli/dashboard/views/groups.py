@@ -13,7 +13,7 @@ from framework.cli.dashboard.desk import BrowserPage, Visit, group_of
 from framework.cli.dashboard.watching import GroupLook
 from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
-from framework.wire.bodies.running import CLIENT_VERSION
+from framework.wire.bodies.running import CLIENT_VERSION, ConsumeStatus
 
 MEMBERS_MAX = 200
 QUEUES_MAX = 512
@@ -85,17 +85,14 @@ def _wish(member: GroupMember) -> str | None:
 def _member(group: GroupLook, member: GroupMember, differs: bool) -> dict[str, Any]:
     info = member.info
     statuses = list(info.statuses.values()) if info else []
-    handled = sum(each.consume_ok_tps for each in statuses)
-    busy = [each for each in statuses if each.consume_ok_tps]
-    taken = sum(each.consume_rt * each.consume_ok_tps for each in busy)
     return {
         "id": member.client_id,
         "address": member.address,
         "language": member.language,
         "version": info.properties.get(CLIENT_VERSION, str(member.version)) if info else None,
         "queues": None if member.queues is None else len(member.queues),
-        "out_s": handled if info else None,
-        "handle_ms": taken / handled if handled else None,
+        "out_s": sum(each.consume_ok_tps for each in statuses) if info else None,
+        "handle_ms": _handle_ms(statuses),
         "failed_hour": sum(each.consume_failed_count for each in statuses) if info else None,
         "wish": _wish(member),
         "differs": differs,
@@ -103,21 +100,26 @@ def _member(group: GroupLook, member: GroupMember, differs: bool) -> dict[str, A
     }
 
 
+def _handle_ms(statuses: list[ConsumeStatus]) -> float | None:
+    """The mean over what succeeds; None where nothing does."""
+    handled = sum(each.consume_ok_tps for each in statuses)
+    return sum(each.consume_rt * each.consume_ok_tps for each in statuses) / handled if handled else None
+
+
 def _handlers(members: list[GroupMember]) -> Iterator[dict[str, Any]]:
     """One a topic, all members together, as they say."""
-    by_topic: dict[str, list[Any]] = {}
+    by_topic: dict[str, list[ConsumeStatus]] = {}
     for member in members:
         for topic, status in (member.info.statuses if member.info else {}).items():
             by_topic.setdefault(topic, []).append(status)
     for topic, statuses in sorted(by_topic.items()):
-        handled = sum(each.consume_ok_tps for each in statuses)
         yield {
             "topic": topic,
             "members": len(statuses),
-            "out_s": handled,
+            "out_s": sum(each.consume_ok_tps for each in statuses),
             "failed_s": sum(each.consume_failed_tps for each in statuses),
             "failed_hour": sum(each.consume_failed_count for each in statuses),
-            "handle_ms": sum(each.consume_rt * each.consume_ok_tps for each in statuses) / handled if handled else None,
+            "handle_ms": _handle_ms(statuses),
             "pull_ms": max((each.pull_rt for each in statuses), default=None),
         }
 

@@ -91,30 +91,19 @@ def sparks(look: Look) -> list[words.Spark]:
     lags = [_round(track.line(lambda each: each.lag)) for track in tracks]
     dead = [_round(track.line(lambda each: each.dead)) for track in tracks]
     return [
-        words.spark("Throughput", history.summed(rounds), unit="/s", tone="good"),
-        words.spark("Handling time", _highest(latency), unit=" ms", show=words.rate),
-        words.spark("Lag", history.summed(lags), show=words.count, tone="note"),
-        words.spark("Dead letters", history.summed(dead), show=words.count, tone="bad"),
+        words.spark("Throughput", history.joined(rounds), unit="/s", tone="good"),
+        words.spark("Handling time", history.joined(latency, max), unit=" ms", show=words.rate),
+        words.spark("Lag", history.joined(lags), show=words.count, tone="note"),
+        words.spark("Dead letters", history.joined(dead), show=words.count, tone="bad"),
     ]
 
 
-Points = list[tuple[int, float | None]]
 ROUND_MS = 5_000
 """Groups are looked at one after the other: what lies so near is one moment."""
 
 
-def _round(points: Points) -> Points:
+def _round(points: history.Points) -> history.Points:
     return [(at_ms // ROUND_MS * ROUND_MS, value) for at_ms, value in points]
-
-
-def _highest(lines: list[Points]) -> Points:
-    top: dict[int, float | None] = {}
-    for line in lines:
-        for at_ms, value in line:
-            before = top.setdefault(at_ms, None)
-            if value is not None:
-                top[at_ms] = max(before or 0, value)
-    return sorted(top.items())
 
 
 def row(group: GroupLook) -> dict[str, object]:
