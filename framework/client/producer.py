@@ -34,7 +34,7 @@ from framework.client.producing.attempts import Attempts
 from framework.client.producing.bodies import Bodies
 from framework.client.producing.delays import Wish, wish_of
 from framework.client.producing.options import CODECS, WhenAway, check_options, linger_ms, timeout_ms
-from framework.client.producing.told import AnyAttempts, ToldAttempts
+from framework.client.producing.told import ToldAttempts
 from framework.client.producing.traces import SendTrace
 from framework.client.tracing import SEND_TIMEOUT, producer_group
 from framework.declare.transactions import TransactionCheck
@@ -133,7 +133,9 @@ class Producer:
         self._tree = TaskTree()
         self._is_tracing = False
         self._trace = SendTrace(group, trace_topic, self._world, self._namespace) if trace else None
-        self._attempts: AnyAttempts = Attempts(
+        self._hooks = cluster.send_hooks if cluster is not None and hooks else None
+        attempts = Attempts if self._hooks is None else partial(ToldAttempts, self._hooks)
+        self._attempts = attempts(
             lambda: self.cluster,
             self._world,
             group=self._group,
@@ -143,9 +145,6 @@ class Producer:
             max_in_flight=max_in_flight,
             on_stored=self._stored if trace else None,
         )
-        self._hooks = cluster.send_hooks if cluster is not None and hooks else None
-        if self._hooks is not None:
-            self._attempts = ToldAttempts(self._attempts, self._hooks)
         self.preparing = Preparing(
             lambda: self.cluster, self._group, self._namespace, self._prepared, self._attempts, self._limit_ms
         )

@@ -16,13 +16,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from framework import marks
 from framework.errors import BrokerUnreachable, ProtocolError, RequestTimedOut
 from framework.wire.codes import request_name
 from framework.wire.command import RemotingCommand
 from framework.wire.connection import Connection
+
+if TYPE_CHECKING:
+    from framework.net.channel import Channel
 
 IDLE_SECONDS = 120.0  # as NettyClientConfig and NettyServerConfig: longer than any long poll or heartbeat period
 MEANINGFUL_SECONDS = 0.1  # below that a time-out says nothing about the peer
@@ -35,18 +38,6 @@ STRAYS_MAX = 2048  # between two looks of the timer: more than could ever have b
 Answered: TypeAlias = asyncio.Future[RemotingCommand]
 
 
-class Timed(Protocol):
-    """The channel, as far as its timer needs it."""
-
-    peer: str
-    is_open: bool
-    is_faulty: bool
-
-    def close(self, reason: str) -> None: ...
-    def abort(self, reason: str) -> None: ...
-    def fail(self, error: ProtocolError) -> None: ...
-
-
 class _Deadline(NamedTuple):
     at: float
     sent: float
@@ -56,7 +47,7 @@ class _Deadline(NamedTuple):
 class ChannelTimer:
     """Runs from `start` until `stop`."""
 
-    def __init__(self, channel: Timed, wire: Connection[Answered], *, stall_bytes_min: int) -> None:
+    def __init__(self, channel: Channel, wire: Connection[Answered], *, stall_bytes_min: int) -> None:
         self._channel, self._wire, self._stall_bytes_min = channel, wire, stall_bytes_min
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None

@@ -16,9 +16,9 @@ import structlog
 
 from framework.errors import ProtocolError
 from framework.net.address import peer_of
-from framework.net.answer_writer import AnswerWriter
 from framework.net.channel import Channel
 from framework.net.channel_timer import Answered
+from framework.net.frame_writer import AnswerWriter
 from framework.net.house import House
 from framework.ports import Pipe
 from framework.wire.codes import ResponseCode

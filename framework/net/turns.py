@@ -9,22 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from heapq import heappop, heappush
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from framework.net.served import Served
 
 SLICE_S = 0.01  # as long as a group of writes holds the loop
 SLICE_STEPS = 256  # the same for a simulation, whose clock stands still meanwhile
 STEP_S = 20e-6  # what a step counts at least: reading it, and looking who is next
-
-
-class Taker(Protocol):
-    """Whoever takes turns."""
-
-    used: float
-    is_waiting: bool
-
-    def step(self) -> bool:
-        """Do a little of what there is to do; whether there is more."""
-        ...
 
 
 class Turns:
@@ -32,13 +24,13 @@ class Turns:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._waiting: list[tuple[float, int, Taker]] = []
+        self._waiting: list[tuple[float, int, Served]] = []
         self._sequence = 0
         self._floor = 0.0
         """What those who wait have had at least."""
         self._is_due = False
 
-    def enter(self, taker: Taker) -> None:
+    def enter(self, taker: Served) -> None:
         """It has something to do."""
         if taker.is_waiting:
             return
@@ -49,7 +41,7 @@ class Turns:
             self._is_due = True
             self._loop.call_soon(self._run)
 
-    def _queue(self, taker: Taker) -> None:
+    def _queue(self, taker: Served) -> None:
         self._sequence += 1
         heappush(self._waiting, (taker.used, self._sequence, taker))
 

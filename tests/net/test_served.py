@@ -8,9 +8,9 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from framework.net.answer_writer import UNREAD_SECONDS
 from framework.net.channel import Channel
 from framework.net.channel_timer import STALL_SECONDS
+from framework.net.frame_writer import UNREAD_SECONDS
 from framework.net.house import STRANGERS_MAX, House
 from framework.net.listener import IDLE_SECONDS, STRANGERS_SHARE, Listener
 from framework.net.served import FRAME_BYTES_MIN, Served

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from framework.net.served import Served
 from framework.net.turns import SLICE_STEPS, Turns
 from tests.net.memory import virtually
 
 
-class _Taker:
+class _Taker(Served):
     def __init__(self, name: str, steps: int, order: list[str], on_step: Callable[[], None] | None = None) -> None:
         self.name, self.steps, self.order, self.on_step = name, steps, order, on_step
         self.used = 0.0

@@ -12,7 +12,7 @@ from framework.model.queue import MessageQueue
 
 if TYPE_CHECKING:
     from framework.client.cluster import Cluster
-    from framework.client.producing.told import AnyAttempts
+    from framework.client.producing.attempts import Attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Preparing:
     """As the cluster calls it."""
     namespace: str
     prepared: Callable[[Message, None], Outgoing]
-    attempts: AnyAttempts
+    attempts: Attempts
     limit_ms: Callable[[str | float | None], int]
 
     @property

@@ -7,11 +7,12 @@ counts their calls.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from framework.client.outgoing import Outgoing, SendResult, check_properties
 from framework.client.producing.attempts import Attempts
+from framework.core.histogram import Histogram
 from framework.errors import shorten
 from framework.mistakes import MessageWrong
 from framework.model.message import DELAY_LEVEL, KEYS, SHARDING_KEY, TAGS, UNIQUE_KEY, WAIT_STORE, Message
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class TakesTimes(Protocol):
-    """Who counts how long requests took."""
-
-    def add(self, seconds: float) -> int: ...
-
-
 # They decide where a message goes, when, and to whom: the sender's alone.
 SENDERS = frozenset({DELAY_LEVEL, KEYS, SHARDING_KEY, TAGS, UNIQUE_KEY, WAIT_STORE})
 KEPT_FREE = 1_024
@@ -39,7 +34,7 @@ KEPT_FREE = 1_024
 class SendHooks:
     """One an application. They run on the event loop."""
 
-    def __init__(self, calls: Calls, times: TakesTimes | None = None) -> None:
+    def __init__(self, calls: Calls, times: Histogram | None = None) -> None:
         self._calls, self._times = calls, times
 
     def begun(self, message: Message) -> Message:
@@ -66,46 +61,34 @@ class SendHooks:
                 calls.contained(each, each.function, message, result, error, elapsed_ms)
 
 
-def send_hooks(calls: Calls, times: TakesTimes | None = None) -> SendHooks | None:
+def send_hooks(calls: Calls, times: Histogram | None = None) -> SendHooks | None:
     """None where no plugin implements one of them, and nobody wants to know how long sends take."""
     return SendHooks(calls, times) if calls.before_send or calls.after_send or times is not None else None
 
 
-class ToldAttempts:
+class ToldAttempts(Attempts):
     """A producer's attempts, of whose outcomes plugins hear."""
 
-    def __init__(self, attempts: Attempts, hooks: SendHooks) -> None:
-        self._attempts, self._hooks = attempts, hooks
+    def __init__(self, hooks: SendHooks, *places: Any, **options: Any) -> None:
+        super().__init__(*places, **options)
+        self._hooks = hooks
 
     async def deliver(self, outgoing: Outgoing, queue: MessageQueue | None, timeout_ms: int) -> list[SendResult]:
-        now = asyncio.get_running_loop().time
-        began = now()
-        try:
-            results = await self._attempts.deliver(outgoing, queue, timeout_ms)
-        except BaseException as error:
-            self._hooks.ended(outgoing, (), error, now() - began)
-            raise
-        self._hooks.ended(outgoing, results, None, now() - began)
-        return results
+        return await self._told(outgoing, super().deliver(outgoing, queue, timeout_ms))
 
     async def one_way(self, outgoing: Outgoing, queue: MessageQueue | None, timeout_ms: int) -> None:
+        await self._told(outgoing, super().one_way(outgoing, queue, timeout_ms))
+
+    async def _told(self, outgoing: Outgoing, sending: Awaitable[T]) -> T:
         now = asyncio.get_running_loop().time
         began = now()
         try:
-            await self._attempts.one_way(outgoing, queue, timeout_ms)
+            stored = await sending
         except BaseException as error:
             self._hooks.ended(outgoing, (), error, now() - began)
             raise
-        self._hooks.ended(outgoing, (), None, now() - began)
-
-    async def queue_of(self, topic: str, key: str) -> MessageQueue:
-        return await self._attempts.queue_of(topic, key)
-
-    async def in_turn(self, topic: str, key: str, put: Callable[[MessageQueue], T]) -> T:
-        return await self._attempts.in_turn(topic, key, put)
-
-
-AnyAttempts: TypeAlias = Attempts | ToldAttempts
+        self._hooks.ended(outgoing, stored if isinstance(stored, list) else (), None, now() - began)
+        return stored
 
 
 def _with(message: Message, added: object) -> Message:
