@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from typing import TypeVar
 
 import structlog
 
 from framework import marks
-from framework.client.calls import BrokerCalls
 from framework.client.fences import Fences
 from framework.client.first_commits import FirstCommits
 from framework.client.routes import RouteTable
@@ -336,3 +336,38 @@ class Brokers:
         """Let go of one broker's queues, confirmed: whoever is next need not wait until the locks run out."""
         body = LockBatch(group=group, client_id=client_id, queues=tuple(queues)).encode()
         await self._calls.to_master(queues[0], Exchange(UnlockRequest(), nothing, body))
+
+
+T = TypeVar("T")
+
+
+class BrokerCalls:
+    """To the brokers of one cluster. `timeout_ms` holds where a call names no other."""
+
+    def __init__(self, pool: Pool, routes: RouteTable, *, timeout_ms: int = 3_000) -> None:
+        self._pool, self._routes, self.timeout_ms = pool, routes, timeout_ms
+
+    async def to_master(self, queue: MessageQueue, exchange: Exchange[T], *, timeout_ms: int | None = None) -> T:
+        """The result of an exchange with the queue's master."""
+        address = await self._routes.master_of(queue)
+        return exchange.result(await self._request(address, exchange.request(), timeout_ms), queue.broker)
+
+    async def to(self, address: str, exchange: Exchange[T], peer: str, *, timeout_ms: int | None = None) -> T:
+        """The result of an exchange with whoever is at an address; `peer` names it in errors."""
+        return exchange.result(await self._request(address, exchange.request(), timeout_ms), peer)
+
+    async def answer(
+        self, queue: MessageQueue, request: RemotingCommand, purpose: Purpose = "requests", *,
+        timeout_ms: int | None = None,
+    ) -> RemotingCommand:  # fmt: skip
+        """The answer of the queue's master, whatever its code."""
+        return await self._request(await self._routes.master_of(queue), request, timeout_ms, purpose)
+
+    async def _request(
+        self, address: str, request: RemotingCommand, timeout_ms: int | None = None, purpose: Purpose = "requests"
+    ) -> RemotingCommand:
+        try:
+            return await self._pool.request(address, request, timeout_ms=timeout_ms or self.timeout_ms, purpose=purpose)
+        except BrokerUnreachable:
+            self._routes.refresh_soon()
+            raise

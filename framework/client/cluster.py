@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from framework.client.brokers import Brokers
-from framework.client.calls import BrokerCalls
+from framework.client.brokers import BrokerCalls, Brokers
 from framework.client.dialogue.checks import Checks
 from framework.client.dialogue.introductions import Introductions
 from framework.client.dialogue.replies import Replies

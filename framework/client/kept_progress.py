@@ -6,7 +6,7 @@ former owner.
 
 from __future__ import annotations
 
-from framework.client.calls import BrokerCalls
+from framework.client.brokers import BrokerCalls
 from framework.client.fences import Fences
 from framework.errors import Refused
 from framework.model.contracts import Kept

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
 
-from framework.client.calls import BrokerCalls
+from framework.client.brokers import BrokerCalls
 from framework.core import limits
 from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, RecordDamaged, is_said
 from framework.model.message import Message

@@ -15,8 +15,7 @@ from typing import Self
 
 from framework.client.cluster import Cluster
 from framework.client.dialogue.checks import group_of
-from framework.client.dialogue.halves import refuse_delay
-from framework.client.dialogue.producing import Preparing
+from framework.client.dialogue.halves import Preparing, refuse_delay
 from framework.client.dialogue.transactions import TransactionBlock
 from framework.client.options import ClusterOptions
 from framework.client.outgoing import (
@@ -35,8 +34,7 @@ from framework.client.producing.bodies import Bodies
 from framework.client.producing.delays import Wish, wish_of
 from framework.client.producing.options import CODECS, WhenAway, check_options, linger_ms, timeout_ms
 from framework.client.producing.told import ToldAttempts
-from framework.client.producing.traces import SendTrace
-from framework.client.tracing import SEND_TIMEOUT, producer_group
+from framework.client.tracing import SEND_TIMEOUT, SendTrace, producer_group
 from framework.declare.transactions import TransactionCheck
 from framework.errors import FrameworkError, PartlySent, Refused, RequestTimedOut, shorten
 from framework.mistakes import ArgumentWrong, MessageMistyped, MessageWrong, WrongMoment

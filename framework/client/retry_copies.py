@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import structlog
 
-from framework.client.calls import BrokerCalls
+from framework.client.brokers import BrokerCalls
 from framework.client.retry_rooms import RetryRooms
 from framework.client.routes import RouteTable
 from framework.core.results import HOLDS

@@ -7,20 +7,21 @@ While an answer is decoded the next pull is already under way: its offset is kno
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from framework.errors import BrokerUnreachable, ProtocolError, Refused
+from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused
 from framework.mistakes import FilterRefused
 from framework.model.queue import MessageQueue
 from framework.model.subscription import BY_SQL, BY_TAG, Subscription
 from framework.model.subscription import EVERYTHING as ALL_TAGS
 from framework.reading.link import Link
-from framework.reading.offsets_gone import OffsetsGone
 from framework.reading.reach import Reach
 from framework.reading.settings import ReaderSettings
+from framework.wire import stored
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode, ResponseCode, request_name
 from framework.wire.command import RemotingCommand
-from framework.wire.exchanges import OFFSET_MAX
+from framework.wire.exchanges import OFFSET_MAX, Exchange
 from framework.wire.requests.pull import (
     LITE_PULL,
     SUBSCRIPTION,
@@ -210,3 +211,58 @@ class Pulls:
         under_way, self._ahead = self._ahead, None
         if under_way is not None:
             under_way[0].forget(under_way[1])
+
+
+class Head(NamedTuple):
+    """When a message was stored and where in its broker's log, which together tell it from any other: a topic that was
+    deleted and made again has other messages at the same offsets.
+    """
+
+    stored_ms: int
+    place: int
+    """Its offset in the broker's commit log."""
+
+
+class HeadAt(Exchange[Head | None]):
+    """Of the message at an offset; None where there is none, or what is there cannot be read. It is pulled with its body,
+    for brokers hand out no less.
+    """
+
+    def request(self) -> RemotingCommand:
+        command = super().request()
+        command.code = int(RequestCode.LITE_PULL_MESSAGE)
+        return command
+
+
+def head_at(queue: MessageQueue, offset: int, group: str) -> HeadAt:
+    header = pull_of(group, queue, offset, 1, SUBSCRIPTION | LITE_PULL)
+
+    def read(answer: RemotingCommand) -> Head | None:
+        try:
+            delta = read_progress(answer.fields)[3]
+            found = stored.decode(answer.body, queue, offset_delta=delta)
+        except ProtocolError:
+            return None
+        return next(
+            (Head(each.stored_ms, each.commit_log_offset) for each in found if each.queue_offset == offset), None
+        )
+
+    return HeadAt(header, read)
+
+
+class OffsetsGone(FrameworkError):
+    """Offsets `begin` to `end` - 1 of a queue: taken by retention, deleted with the topic, or lost with a log."""
+
+    id = "FA-C012"
+
+    def __init__(
+        self, queue: MessageQueue, begin: int, end: int, why: str = "retention, a deleted topic or a lost log"
+    ) -> None:
+        super().__init__(f"{queue}: offsets {begin} to {end - 1} are gone ({why})")
+        self.queue = queue
+        self.begin = begin
+        self.end = end
+        self.why = why
+
+    def __reduce__(self) -> tuple[type[OffsetsGone], tuple[MessageQueue, int, int, str]]:
+        return OffsetsGone, (self.queue, self.begin, self.end, self.why)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
+from dataclasses import dataclass
 from threading import Event
 from typing import TypeVar
 
@@ -18,7 +19,6 @@ from framework.net.real_clock import RealClock
 from framework.net.real_world import RealChance
 from framework.net.route import Route, checked
 from framework.net.tls import TlsOptions, client_context
-from framework.reading.counts import Counts
 from framework.reading.link import Link, Sign
 from framework.reading.settings import ReaderSettings
 from framework.wire import exchanges
@@ -185,3 +185,21 @@ class Reach:
             link.close()
         self._links.clear()
         self._routes.clear()
+
+
+@dataclass(slots=True)
+class Counts:
+    """What one reader did at the brokers since it was made."""
+
+    pulls: int = 0
+    """Answered ones."""
+    empty_pulls: int = 0
+    """Of these, such that brought no message."""
+    bytes: int = 0
+    """Of the messages that they brought."""
+    waits: int = 0
+    """Pauses before a request was made again."""
+    waited_ms: int = 0
+    """All pauses together."""
+    passed_over: int = 0
+    """Each damaged message and each run of offsets that is gone, as far as who reads went on nevertheless."""

@@ -36,12 +36,9 @@ from framework.model.reserved import (
     check_topic,
 )
 from framework.reading.columns import Columns
-from framework.reading.counts import Counts
-from framework.reading.heads import Head, head_at
 from framework.reading.link import Link
-from framework.reading.offsets_gone import OffsetsGone
-from framework.reading.pulls import BUSY, EVERYTHING, TOPIC_GONE, Filter, Pulled, Pulls
-from framework.reading.reach import Reach
+from framework.reading.pulls import BUSY, EVERYTHING, TOPIC_GONE, Filter, Head, OffsetsGone, Pulled, Pulls, head_at
+from framework.reading.reach import Counts, Reach
 from framework.reading.settings import ReaderSettings
 from framework.wire import exchanges, stored
 from framework.wire.codes import RequestCode, ResponseCode, request_name

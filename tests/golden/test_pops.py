@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from framework.client.calls import BrokerCalls
+from framework.client.brokers import BrokerCalls
 from framework.client.popper import Popper, PopTaken
 from framework.client.routes import RouteTable
 from framework.model.queue import MessageQueue

@@ -9,10 +9,8 @@ import pytest
 
 from framework.errors import BrokerUnreachable, Refused
 from framework.model.queue import MessageQueue
-from framework.reading.counts import Counts
-from framework.reading.offsets_gone import OffsetsGone
-from framework.reading.pulls import EVERYTHING, Pulled, Pulls
-from framework.reading.reach import Reach
+from framework.reading.pulls import EVERYTHING, OffsetsGone, Pulled, Pulls
+from framework.reading.reach import Counts, Reach
 from framework.reading.settings import ReaderSettings
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import ResponseCode

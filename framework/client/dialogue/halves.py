@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from framework.client.dialogue.checks import ENDS, PRODUCER_GROUP
-from framework.client.dialogue.producing import Preparing
-from framework.client.outgoing import SendResult
+from framework.client.outgoing import Outgoing, SendResult
 from framework.declare.transactions import TransactionState
 from framework.errors import ProtocolError, shorten
 from framework.mistakes import MessageMistyped, TransactionWrong
@@ -21,6 +21,10 @@ from framework.wire.exchanges import raise_for
 from framework.wire.fields import command_for
 from framework.wire.ids import parse_offset_message_id
 from framework.wire.requests.transaction import EndTransactionRequest
+
+if TYPE_CHECKING:
+    from framework.client.cluster import Cluster
+    from framework.client.producing.attempts import Attempts
 
 T = TypeVar("T")
 
@@ -147,3 +151,34 @@ def _halves(names: Sequence[Sequence[str | int]], rows: Sequence[tuple[int, int,
         place, offset = place + int(further), offset + int(on)
         found.append(HalfMessage(queues[number], place, offset, str(message_id)))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    """Sends messages with properties that users may not give."""
+
+    find_cluster: Callable[[], Cluster]
+    group: str
+    """As the cluster calls it."""
+    namespace: str
+    prepared: Callable[[Message, None], Outgoing]
+    attempts: Attempts
+    limit_ms: Callable[[str | float | None], int]
+
+    @property
+    def cluster(self) -> Cluster:
+        """Asked for at each use, since a producer may be made before it is started."""
+        return self.find_cluster()
+
+    async def send(
+        self,
+        message: Message,
+        marks: dict[str, str],
+        *,
+        is_half: bool = False,
+        queue: MessageQueue | None = None,
+        timeout: str | float | None = None,
+    ) -> SendResult:
+        outgoing = self.prepared(message, None).marked(marks, is_half=is_half)
+        (result,) = await self.attempts.deliver(outgoing, queue, self.limit_ms(timeout))
+        return result

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from framework.client.dialogue.halves import Preparing
 from framework.client.dialogue.lot_records import Done, Record, Standing, body_of, record_in
-from framework.client.dialogue.producing import Preparing
 from framework.errors import BrokerUnreachable, Refused
 from framework.mistakes import TransactionWrong
 from framework.model.message import Message

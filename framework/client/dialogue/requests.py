@@ -10,8 +10,8 @@ import asyncio
 
 import structlog
 
+from framework.client.dialogue.halves import Preparing
 from framework.client.dialogue.introductions import Introductions
-from framework.client.dialogue.producing import Preparing
 from framework.client.producing.options import timeout_ms
 from framework.client.routes import RouteTable
 from framework.errors import Refused, RequestTimedOut

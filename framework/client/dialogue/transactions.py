@@ -14,8 +14,7 @@ from typing import Self
 
 import structlog
 
-from framework.client.dialogue.halves import HalfMessage, end, prepare, refuse_delay
-from framework.client.dialogue.producing import Preparing
+from framework.client.dialogue.halves import HalfMessage, Preparing, end, prepare, refuse_delay
 from framework.client.outgoing import SendResult
 from framework.declare.transactions import TransactionState
 from framework.errors import FrameworkError, Refused

@@ -12,11 +12,11 @@ from typing import TypeAlias, TypeVar
 
 from framework.client.cluster import Cluster
 from framework.client.outgoing import Outgoing, SendResult, send_template
+from framework.client.producing.delays import BrokerTimers
 from framework.client.producing.health import BrokerHealth
 from framework.client.producing.options import WhenAway
 from framework.client.producing.ordering import KeyedQueues, KeyTurns, queue_of_key
 from framework.client.producing.places import Places
-from framework.client.producing.timers import BrokerTimers
 from framework.errors import BrokerUnreachable, ConnectionLost, NotConnected, Refused, RequestTimedOut, shorten
 from framework.mistakes import MessageWrong, NotInCluster
 from framework.model.namespaces import unwrap

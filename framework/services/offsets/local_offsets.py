@@ -23,7 +23,7 @@ from framework.mistakes import FolderUnusable
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.ports import World
-from framework.wire.bodies.local_offsets import JavaOffsets
+from framework.wire.bodies.progress import JavaOffsets
 
 log = structlog.get_logger()
 

@@ -74,3 +74,11 @@ class AllConsumerOffsets(Body):
     """`topic@group` -> queue number -> offset."""
 
     offsets: Mapping[str, Mapping[int, int]] = wire("offsetTable", default_factory=dict)
+
+
+class JavaOffsets(Body):
+    """The file in which a Java client keeps a broadcasting group's offsets, each the next one to handle: never on the
+    wire, but in its dialect. `.rocketmq_offsets/<client id>/<group>/offsets.json`.
+    """
+
+    offsets: Mapping[MessageQueue, int] = wire("offsetTable")

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any, cast
 
 from framework import Message
+from framework.client.dialogue.halves import Preparing
 from framework.client.dialogue.introductions import Introductions
-from framework.client.dialogue.producing import Preparing
 from framework.client.dialogue.requests import Requests
 from framework.client.routes import RouteTable
 from framework.net.channel import Channel

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from framework.errors import Sql92Error
 from framework.model.sql92 import parse
-from framework.model.sql92.expression import LENGTH_MAX
+from framework.model.sql92.parser import LENGTH_MAX
 
 UNKNOWN = None
 THROWS = None
