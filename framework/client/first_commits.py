@@ -68,9 +68,6 @@ class FirstCommits:
     def _end(self, key: Key) -> None:
         self._under_way.pop(key).set_result(None)
 
-    def __repr__(self) -> str:
-        return f"<FirstCommits {len(self._kept)} kept, {len(self._under_way)} under way>"
-
 
 def _key(group: str, queue: MessageQueue) -> Key:
     return group, queue.topic, queue.broker

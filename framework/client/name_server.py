@@ -80,6 +80,3 @@ class NameServer:
             told = log.debug if self._is_said else log.warning
             told("name server unreachable", servers=list(self._servers), reason=str(failure))
         self._is_unreachable = failure is not None
-
-    def __repr__(self) -> str:
-        return f"<NameServer {self._servers[self._chosen]} of {len(self._servers)}>"

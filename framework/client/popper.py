@@ -182,6 +182,3 @@ class Popper:
         if receipt.retry == RETRY:
             return self._retry_topic
         return self._retry_topic.removesuffix(f"_{self._queue.topic}") + f"+{self._queue.topic}"
-
-    def __repr__(self) -> str:
-        return f"<Popper {self._queue} of {self._group}>"

@@ -62,6 +62,3 @@ class Presence:
         """Brokers that were told forget it now, and not when they notice."""
         if self._told:
             await cluster.brokers.leave(cluster.options.client_id, [self._group], as_producer=True)
-
-    def __repr__(self) -> str:
-        return f"<Presence of {self._group} at {', '.join(self._told) or 'no broker yet'}>"

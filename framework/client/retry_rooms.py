@@ -149,9 +149,6 @@ class RetryRooms:
     async def close(self) -> None:
         await self._tree.close()
 
-    def __repr__(self) -> str:
-        return f"<RetryRooms: {len(self._lacking)} lacking>"
-
 
 def _complaint(group: str, broker: str, queues: int) -> str:
     return (

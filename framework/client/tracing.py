@@ -125,9 +125,6 @@ class Tracer:
                 log.info("trace recovered", topic=self.topic, dropped=self.dropped)
             self._is_failing = False
 
-    def __repr__(self) -> str:
-        return f"<Tracer {self.topic}: {len(self._waiting)} waiting, {self.dropped} dropped>"
-
 
 class SendTrace:
     """One a traced producer: tells of each message that a broker has stored, as RocketMQ's own producers do.

@@ -140,9 +140,6 @@ class Link:
         self._answers.clear()
         self._socket.close()
 
-    def __repr__(self) -> str:
-        return f"<Link {self.peer} {'open' if self.is_open else 'ended'}>"
-
 
 def _connected(
     address: Address, context: ssl.SSLContext | None, server_name: str, allow: AllowList | None, seconds: float

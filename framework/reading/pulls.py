@@ -224,7 +224,7 @@ class Head(NamedTuple):
 
 
 class HeadAt(Exchange[Head | None]):
-    """Of the message at an offset; None where there is none, or what is there cannot be read. It is pulled with its body,
+    """Of the message at an offset; None where there is none, or what is there cannot be read. It comes with its body,
     for brokers hand out no less.
     """
 

@@ -120,9 +120,6 @@ class Checks:
         """End the functions that still run."""
         await self._tree.close()
 
-    def __repr__(self) -> str:
-        return f"<Checks of {', '.join(self._checks) or 'no group'}>"
-
 
 def group_of(group: str, check: TransactionCheck | None) -> str:
     """The producer group that was named; that of the check function where only it names one; empty where none does."""

@@ -79,6 +79,3 @@ class Introductions:
             log.debug("introduction failed", broker=address, reason=str(error))
         else:
             self._told[address] = count
-
-    def __repr__(self) -> str:
-        return f"<Introductions of {', '.join(self.groups) or 'nobody'}>"

@@ -115,6 +115,3 @@ class Replies:
     def _drop(self, request: Message, reason: str) -> None:
         self.dropped += 1
         log.info("reply dropped", topic=request.topic, message_id=request.message_id, reason=reason)
-
-    def __repr__(self) -> str:
-        return f"<Replies: {self.sent} sent, {self.dropped} dropped>"

@@ -102,6 +102,3 @@ class Requests:
             born_ms=header.born_timestamp,
             stored_ms=header.store_timestamp,
         )
-
-    def __repr__(self) -> str:
-        return f"<Requests: {len(self._waiting)} wait, {self.late} late replies>"

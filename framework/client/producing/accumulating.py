@@ -141,9 +141,6 @@ class Accumulator:
                 _fail(entry, BrokerUnreachable(f"send to {topic}: the producer was stopped; it was not sent"))
         await self._tree.close()
 
-    def __repr__(self) -> str:
-        return f"<Accumulator {sum(len(lane.waiting) for lane in self._lanes.values())} waiting>"
-
 
 def _size_of(message: Message) -> int:
     return len(message.body) + 100  # and properties, which are about so much

@@ -45,6 +45,3 @@ class Places:
                 turn.set_result(None)
                 return
         self.free += 1
-
-    def __repr__(self) -> str:
-        return f"<Places {self.free} free, {len(self._waiting)} wait>"
