@@ -31,7 +31,7 @@ from framework.wire.bodies.heartbeat import Heartbeat
 from framework.wire.bodies.progress import AllConsumerOffsets
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode, ResponseCode, request_name
-from framework.wire.command import ONE_WAY_BIT, RemotingCommand
+from framework.wire.command import ONE_WAY_BIT, V5_0_0, RemotingCommand
 from framework.wire.exchanges import Exchange, body_of, header_of, nothing, raise_for
 from framework.wire.fields import command_for
 from framework.wire.frame import Template
@@ -49,8 +49,6 @@ from framework.wire.requests.pull import SUBSCRIPTION, pull_of, read_progress
 log = structlog.get_logger()
 
 MEMBERS_MAX = 16_384
-# V5_0_0: from here on brokers heed setZeroIfNotFound. Older ones answer 0 while a queue's first message is in memory.
-NOT_FOUND_VERSION = 413
 YOUNG_MS = 3_000
 """So soon after it was connected a broker that knows no member of a group may know one in a moment."""
 PEEK_BYTES = 262_144
@@ -75,7 +73,8 @@ class Brokers:
         asking = exchanges.stored_offset(group, queue)
         answer = await self._calls.answer(queue, asking.request())
         offset = asking.result(answer, queue.broker)
-        if offset == 0 and answer.version < NOT_FOUND_VERSION and not await self._is_stored(group, queue):
+        # Older brokers do not heed setZeroIfNotFound: they answer 0 while a queue's first message is in memory.
+        if offset == 0 and answer.version < V5_0_0 and not await self._is_stored(group, queue):
             return None
         if offset is not None:
             self._first.note(group, queue)

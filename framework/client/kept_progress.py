@@ -6,6 +6,8 @@ former owner.
 
 from __future__ import annotations
 
+from typing import Any
+
 from framework.client.brokers import BrokerCalls
 from framework.client.fences import Fences
 from framework.errors import Refused
@@ -30,9 +32,7 @@ class KeptProgress:
         self._group, self._calls, self._fences = group, calls, fences
 
     async def read(self, queue: MessageQueue) -> Kept | None:
-        header = QueryProgressRequest(
-            consumer_group=self._group, topic=queue.topic, queue_id=queue.number, broker_name=queue.broker
-        )
+        header = QueryProgressRequest(**self._place(queue))
         answer = await self._answer(queue, command_for(header))
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return None
@@ -40,21 +40,21 @@ class KeptProgress:
         return Kept(from_fields(ProgressAnswer, answer.fields).epoch, answer.body)
 
     async def take(self, queue: MessageQueue, content: bytes) -> int:
-        header = TakeProgressRequest(
-            consumer_group=self._group, topic=queue.topic, queue_id=queue.number, broker_name=queue.broker
-        )
+        header = TakeProgressRequest(**self._place(queue))
         answer = raise_for(await self._answer(queue, command_for(header, content)), header.CODE, queue.broker)
         epoch = from_fields(ProgressAnswer, answer.fields).epoch
         self._fences.of(self._group, queue).raise_to(epoch)
         return epoch
 
     async def write(self, queue: MessageQueue, epoch: int, content: bytes) -> None:
-        header = UpdateProgressRequest(
-            consumer_group=self._group, topic=queue.topic, queue_id=queue.number, epoch=epoch, broker_name=queue.broker
-        )
+        header = UpdateProgressRequest(epoch=epoch, **self._place(queue))
         answer = await self._answer(queue, command_for(header, content))
         self._fences.of(self._group, queue).passed(answer, epoch, queue)
         raise_for(answer, header.CODE, queue.broker)
+
+    def _place(self, queue: MessageQueue) -> dict[str, Any]:
+        topic, broker, number = queue
+        return {"consumer_group": self._group, "topic": topic, "queue_id": number, "broker_name": broker}
 
     async def _answer(self, queue: MessageQueue, request: RemotingCommand) -> RemotingCommand:
         answer = await self._calls.answer(queue, request)

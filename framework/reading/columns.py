@@ -149,14 +149,11 @@ class Columns:
                 at = self._pass_over(data, this, offset_delta, damage, error)
 
     def _note_bad_body(self, records: stored.Records, at: int, damage: _Damage) -> None:
-        try:
-            records.stored_body(at)
-        except RecordDamaged as error:
-            if damage.is_fatal:
-                raise
-            self._note(str(error), damage)
-        else:
-            raise AssertionError("refused a body that is sound")
+        error = records.damage(at)
+        assert error is not None, "its checksum is wrong"
+        if damage.is_fatal:
+            raise error
+        self._note(str(error), damage)
 
     def _note(self, reason: str, damage: _Damage) -> None:
         """Of a body that the next row is to have."""

@@ -9,6 +9,7 @@ ONE_WAY_BIT = 2
 # MQVersion ordinal of V5_3_2: new enough for standard route JSON (401) and GO_AWAY (above 475).
 OUR_VERSION = 477
 OUR_VERSION_NAME = "V5_3_2"
+V5_0_0 = 413
 
 
 class RemotingCommand:

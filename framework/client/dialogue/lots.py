@@ -37,6 +37,7 @@ from framework.model.queue import MessageQueue
 from framework.model.reserved import HALF_TOPIC
 from framework.wire import exchanges
 from framework.wire.codes import ResponseCode
+from framework.wire.command import V5_0_0
 
 if TYPE_CHECKING:
     from framework.client.producer import Producer
@@ -49,7 +50,6 @@ AT_ONCE = 256  # half messages, or ends, under way
 PEEK = 1_024  # messages asked for at once
 UNCONFIRMED = "5s"  # a stock broker drops what has waited for 3 s (waitTimeMillsInTransactionQueue)
 PATIENCE = "2m"  # for a broker to restart
-OLDEST_VERSION = 413  # 5.0.0
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 _IN_ORDER = b"\x01"
 _AS_THEY_COME = b"\x00"
@@ -177,7 +177,7 @@ class Lots:
         if queue.broker in self._known_brokers:
             return
         answer = await self._producer.cluster.calls.answer(queue, exchanges.max_offset(queue).request())
-        if answer.version < OLDEST_VERSION:
+        if answer.version < V5_0_0:
             raise TransactionWrong(
                 f"lots: broker {queue.broker} is older than RocketMQ 5.0, where this is not tested; use a newer one"
             )

@@ -30,6 +30,7 @@ from framework.wire.command import RemotingCommand
 from framework.wire.exchanges import raise_for
 from framework.wire.fields import from_fields
 from framework.wire.frame import Template
+from framework.wire.requests.copies import STORED
 from framework.wire.requests.send import DEFAULT_QUEUES, SendAnswer
 
 T = TypeVar("T")
@@ -37,13 +38,6 @@ _Connected: TypeAlias = tuple[Cluster, str, Channel, int]
 """A broker's address and connection, where they are there, and the limit of all attempts in milliseconds."""
 OnStored: TypeAlias = Callable[[Outgoing, list[SendResult], str, RemotingCommand, int], None]
 
-# Codes that mean "stored", the later ones without the disk's or a replica's word yet.
-STORED = (
-    ResponseCode.SUCCESS,
-    ResponseCode.FLUSH_DISK_TIMEOUT,
-    ResponseCode.SLAVE_NOT_AVAILABLE,
-    ResponseCode.FLUSH_SLAVE_TIMEOUT,
-)
 # Codes after which another broker is worth a try, as in DefaultMQProducer.
 WORTH_A_RETRY = (
     ResponseCode.TOPIC_NOT_EXIST,

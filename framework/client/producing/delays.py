@@ -20,6 +20,7 @@ from framework.model import delay_levels
 from framework.model.durations import LONGEST_MS, to_ms, to_text
 from framework.model.message import DELAY_LEVEL
 from framework.wire.codes import ResponseCode
+from framework.wire.command import V5_0_0
 from framework.wire.exchanges import Exchange, nothing
 from framework.wire.requests.admin import BrokerConfigRequest
 
@@ -105,7 +106,6 @@ def timer_of(broker: str, body: bytes) -> BrokerTimer:
 log = structlog.get_logger()
 
 KNOWN_SECONDS = 60.0  # an administrator's change of a broker's settings acts after that
-V5_0_0 = 413  # the ordinal of MQVersion.V5_0_0, from which on there is a timer
 
 
 class BrokerTimers:
@@ -137,5 +137,5 @@ class BrokerTimers:
         if answer.code == ResponseCode.SUCCESS:
             return timer_of(broker, answer.body)
         # It may be an administrator's right. Of the answer itself the version is known; the rest the broker checks.
-        is_new = answer.version >= V5_0_0
+        is_new = answer.version >= V5_0_0  # from then on there is a timer
         return BrokerTimer(broker, is_new, LONGEST_MS if is_new else delay_levels.DELAYS_MS[-1])

@@ -8,7 +8,6 @@ from framework.wire.bodies.shape import Body
 from framework.wire.fields import Int32, wire
 
 MASTER = 0
-PERM_INHERIT = 1
 PERM_WRITE = 2
 PERM_READ = 4
 

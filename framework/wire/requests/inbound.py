@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from framework.wire.codes import RequestCode
 from framework.wire.fields import Int32, RequestHeader
+from framework.wire.requests.admin import ConsumerStatusRequest
 
 
 class ResetClientOffsetRequest(RequestHeader, code=RequestCode.RESET_CONSUMER_CLIENT_OFFSET):
@@ -15,12 +16,8 @@ class ResetClientOffsetRequest(RequestHeader, code=RequestCode.RESET_CONSUMER_CL
     is_force: bool = False
 
 
-class ClientStatusRequest(RequestHeader, code=RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT):
+class ClientStatusRequest(ConsumerStatusRequest, code=RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT):
     """How far the client is, queue by queue."""
-
-    topic: str
-    group: str
-    client_addr: str | None = None
 
 
 class RunningInfoRequest(RequestHeader, code=RequestCode.GET_CONSUMER_RUNNING_INFO):

@@ -12,22 +12,24 @@ LOWER = "LOWER"
 UPPER = "UPPER"
 
 
-class QueryOffsetRequest(RequestHeader, code=RequestCode.QUERY_CONSUMER_OFFSET):
-    """Answered 22 where nothing is stored; 0 while the topic is young, unless set_zero_if_not_found is False."""
+class GroupQueueRequest(RequestHeader):
+    """A group's request about one queue."""
 
     consumer_group: str
     topic: str
     queue_id: Int32
+
+
+class QueryOffsetRequest(GroupQueueRequest, code=RequestCode.QUERY_CONSUMER_OFFSET):
+    """Answered 22 where nothing is stored; 0 while the topic is young, unless set_zero_if_not_found is False."""
+
     set_zero_if_not_found: bool | None = None
     broker_name: str | None = wire("bname", default=None)
 
 
-class UpdateOffsetRequest(RequestHeader, code=RequestCode.UPDATE_CONSUMER_OFFSET):
+class UpdateOffsetRequest(GroupQueueRequest, code=RequestCode.UPDATE_CONSUMER_OFFSET):
     """A commit: unconditional, usually one-way."""
 
-    consumer_group: str
-    topic: str
-    queue_id: Int32
     commit_offset: int
     broker_name: str | None = wire("bname", default=None)
     epoch: int | None = None

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from framework.wire.codes import RequestCode
 from framework.wire.fields import Header, Int32, RequestHeader, wire
+from framework.wire.requests.offset import GroupQueueRequest
 
-ANY_QUEUE = -1
 
-
-class PopRequest(RequestHeader, code=RequestCode.POP_MESSAGE):
-    consumer_group: str
-    topic: str
-    queue_id: Int32
+class PopRequest(GroupQueueRequest, code=RequestCode.POP_MESSAGE):
     max_msg_nums: Int32
     invisible_time: int
     poll_time: int
@@ -37,10 +33,7 @@ class PopAnswer(Header):
     order_count_info: str | None = None
 
 
-class AckRequest(RequestHeader, code=RequestCode.ACK_MESSAGE):
-    consumer_group: str
-    topic: str
-    queue_id: Int32
+class AckRequest(GroupQueueRequest, code=RequestCode.ACK_MESSAGE):
     extra_info: str
     offset: int
     broker_name: str | None = wire("bname", default=None)
@@ -62,10 +55,7 @@ class ChangeInvisibleTimeAnswer(Header):
     revive_qid: Int32
 
 
-class NotificationRequest(RequestHeader, code=RequestCode.NOTIFICATION):
-    consumer_group: str
-    topic: str
-    queue_id: Int32
+class NotificationRequest(GroupQueueRequest, code=RequestCode.NOTIFICATION):
     poll_time: int
     born_time: int
     order: bool = False
@@ -77,10 +67,7 @@ class NotificationAnswer(Header):
     polling_full: bool = False
 
 
-class PollingInfoRequest(RequestHeader, code=RequestCode.POLLING_INFO):
-    consumer_group: str
-    topic: str
-    queue_id: Int32
+class PollingInfoRequest(GroupQueueRequest, code=RequestCode.POLLING_INFO): ...
 
 
 class PollingInfoAnswer(Header):

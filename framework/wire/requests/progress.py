@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from framework.wire.codes import RequestCode
-from framework.wire.fields import Header, Int32, RequestHeader, wire
+from framework.wire.fields import Header, wire
+from framework.wire.requests.offset import GroupQueueRequest
 
 
-class QueryProgressRequest(RequestHeader, code=RequestCode.BOX_QUERY_PROGRESS):
+class QueryProgressRequest(GroupQueueRequest, code=RequestCode.BOX_QUERY_PROGRESS):
     """Answered 22 where nothing is kept."""
 
-    consumer_group: str
-    topic: str
-    queue_id: Int32
     broker_name: str | None = wire("bname", default=None)
 
 

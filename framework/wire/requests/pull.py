@@ -9,8 +9,9 @@ from framework.model.subscription import BY_TAG, EVERYTHING
 from framework.wire.bodies.route import MASTER
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
-from framework.wire.fields import Header, Int32, RequestHeader, command_for, from_fields, wire
+from framework.wire.fields import Header, Int32, command_for, from_fields, wire
 from framework.wire.frame import Template
+from framework.wire.requests.offset import GroupQueueRequest
 
 # Bits of sysFlag.
 COMMIT_OFFSET = 1
@@ -20,12 +21,9 @@ CLASS_FILTER = 8
 LITE_PULL = 16
 
 
-class PullRequest(RequestHeader, code=RequestCode.PULL_MESSAGE):
+class PullRequest(GroupQueueRequest, code=RequestCode.PULL_MESSAGE):
     """Messages of one queue. Also the header of LITE_PULL_MESSAGE (361)."""
 
-    consumer_group: str
-    topic: str
-    queue_id: Int32
     queue_offset: int
     max_msg_nums: Int32
     sys_flag: Int32

@@ -12,7 +12,9 @@ from framework.wire.fields import Header, Int32, RequestHeader, wire
 DEFAULT_QUEUES = 4  # defaultTopicQueueNums: how many queues a topic gets that a send creates
 
 
-class SendRequest(RequestHeader, code=RequestCode.SEND_MESSAGE):
+class SentMessage(RequestHeader):
+    """What a message is sent with, and handed on."""
+
     producer_group: str
     topic: str
     default_topic: str
@@ -21,6 +23,9 @@ class SendRequest(RequestHeader, code=RequestCode.SEND_MESSAGE):
     sys_flag: Int32
     born_timestamp: int
     flag: Int32
+
+
+class SendRequest(SentMessage, code=RequestCode.SEND_MESSAGE):
     properties: str | None = None
     reconsume_times: Int32 | None = None
     unit_mode: bool | None = None
@@ -46,17 +51,9 @@ class SendRequestV2(RequestHeader, code=RequestCode.SEND_MESSAGE_V2):
     broker_name: str | None = wire("n", default=None)
 
 
-class PushReplyRequest(RequestHeader, code=RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT):
+class PushReplyRequest(SentMessage, code=RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT):
     """From the broker to the client that asked: the reply, with the fields of the send that brought it."""
 
-    producer_group: str
-    topic: str
-    default_topic: str
-    default_topic_queue_nums: Int32
-    queue_id: Int32
-    sys_flag: Int32
-    born_timestamp: int
-    flag: Int32
     born_host: str
     store_host: str
     store_timestamp: int

@@ -184,6 +184,7 @@ def all_headers() -> dict[str, type]:
         for module in modules
         for name, kind in vars(module).items()
         if inspect.isclass(kind) and is_dataclass(kind) and kind.__module__ == module.__name__
+        if getattr(kind, "CODE", 0) >= 0  # else what several of them have in common
     }
 
 
