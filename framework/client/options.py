@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from framework.mistakes import AddressWrong, ArgumentWrong
-from framework.net.address import AllowList, parse_address
+from framework.mistakes import ArgumentWrong
+from framework.net.address import check_reach
 from framework.net.credentials import Credentials
 from framework.net.tls import TlsOptions
 
@@ -31,13 +31,6 @@ class ClusterOptions:
     """Those that should be there: commands that look say so where no name server knows one."""
 
     def __post_init__(self) -> None:
-        if not self.name_servers:
-            raise AddressWrong("name_servers: give at least one host:port")
-        for server in self.name_servers:
-            parse_address(server, "name server")
-        for advertised, reachable in self.address_map.items():
-            parse_address(advertised, "address_map")
-            parse_address(reachable, "address_map")
-        AllowList(self.allow)
+        check_reach(self.name_servers, self.address_map, self.allow)
         if self.request_timeout_ms <= 0:
             raise ArgumentWrong(f"request_timeout_ms {self.request_timeout_ms}: must be above 0")

@@ -6,7 +6,7 @@ It resolves nothing and dials nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
@@ -110,6 +110,17 @@ class AllowList:
 
     def __str__(self) -> str:
         return ", ".join(str(network) for network in self._networks) or "everything"
+
+
+def check_reach(name_servers: Collection[str], address_map: Mapping[str, str], allow: Iterable[str]) -> None:
+    """Raise AddressWrong for settings by which no cluster can be reached."""
+    if not name_servers:
+        raise AddressWrong("name_servers: give at least one host:port")
+    for server in name_servers:
+        parse_address(server, "name server")
+    for address in (*address_map, *address_map.values()):
+        parse_address(address, "address_map")
+    AllowList(allow)
 
 
 def _plain(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:

@@ -41,14 +41,13 @@ class Link:
         server_name: str = "",
         sign: Sign | None = None,
         allow: AllowList | None = None,
-        connect_seconds: float = CONNECT_SECONDS,
     ) -> None:
         self.peer = str(address)
         self._wire: Connection[int] = Connection(LIMITS)
         self._answers: dict[int, RemotingCommand] = {}
         """Answers that came while another one was waited for."""
         self._sign = sign
-        self._socket = _connected(address, context, server_name, allow, connect_seconds)
+        self._socket = _connected(address, context, server_name, allow)
         self._has_heard = False
         self.is_open = True
 
@@ -142,14 +141,14 @@ class Link:
 
 
 def _connected(
-    address: Address, context: ssl.SSLContext | None, server_name: str, allow: AllowList | None, seconds: float
+    address: Address, context: ssl.SSLContext | None, server_name: str, allow: AllowList | None
 ) -> socket.socket:
     if allow is not None and allow.refuses(address.host):
         raise BrokerUnreachable(f"{address}: {allow.reason(address.host)}")
     try:
-        plain = socket.create_connection((address.host, address.port), timeout=seconds)
+        plain = socket.create_connection((address.host, address.port), timeout=CONNECT_SECONDS)
     except TimeoutError:
-        raise BrokerUnreachable(f"{address}: no connection within {seconds:g} s") from None
+        raise BrokerUnreachable(f"{address}: no connection within {CONNECT_SECONDS:g} s") from None
     except OSError as error:
         raise BrokerUnreachable(f"{address}: {said(error)}") from error
     try:

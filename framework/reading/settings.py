@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from framework.errors import shorten
-from framework.mistakes import AddressWrong, ArgumentWrong, CredentialsWrong, TlsWrong
-from framework.net.address import AllowList, parse_address
+from framework.mistakes import ArgumentWrong, CredentialsWrong, TlsWrong
+from framework.net.address import check_reach
 from framework.net.credentials import Credentials
 from framework.net.tls import TlsOptions
 
@@ -44,14 +44,7 @@ class ReaderSettings:
     """Messages asked for in one pull. A stock broker answers with 32 of those that lie in its memory."""
 
     def __post_init__(self) -> None:
-        if not self.name_servers:
-            raise AddressWrong("name_servers: give at least one host:port")
-        for server in self.name_servers:
-            parse_address(server, "name server")
-        for advertised, reachable in self.address_map.items():
-            parse_address(advertised, "address_map")
-            parse_address(reachable, "address_map")
-        AllowList(self.allow)
+        check_reach(self.name_servers, self.address_map, self.allow)
         for name, least in (("request_timeout_ms", 1), ("retries", 0), ("patience_ms", 0), ("batch", 1)):
             if getattr(self, name) < least:
                 raise ArgumentWrong(f"{name} {getattr(self, name)}: must be at least {least}")

@@ -69,13 +69,12 @@ def parse_offset_message_id(text: str) -> OffsetMessageId | None:
 class UniqueKeys:
     """Makes a producer's unique keys. One a process: make another after a fork, with another `seed`."""
 
-    __slots__ = ("_counter", "_month_end_ms", "_month_start_ms", "_prefix", "_utc_offset_ms")
+    __slots__ = ("_counter", "_month_end_ms", "_month_start_ms", "_prefix")
 
-    def __init__(self, host: str, process: int, seed: int, *, utc_offset_ms: int = 0) -> None:
-        """`seed` is a random 32-bit number; the time zone's offset only shows in tools that decode the time."""
+    def __init__(self, host: str, process: int, seed: int) -> None:
+        """`seed` is a random 32-bit number. Months are UTC's, which only shows in tools that decode the time."""
         address = pack_host(host, 0)[:-4]
         self._prefix = (address + (process & 0xFFFF).to_bytes(2) + (seed & 0xFFFF_FFFF).to_bytes(4)).hex().upper()
-        self._utc_offset_ms = utc_offset_ms
         self._month_start_ms, self._month_end_ms = 0, 0
         self._counter = 0
 
@@ -83,18 +82,17 @@ class UniqueKeys:
         """A key that this process did not give before (65,536 within one millisecond)."""
         since_ms = now_ms - self._month_start_ms
         if now_ms >= self._month_end_ms or since_ms < -_BACKWARDS_MS_MAX:
-            self._month_start_ms, self._month_end_ms = month_of(now_ms, self._utc_offset_ms)
+            self._month_start_ms, self._month_end_ms = month_of(now_ms)
             since_ms = now_ms - self._month_start_ms
         tail = _UNIQUE_TAIL.pack(max(since_ms, 0), self._counter)
         self._counter = (self._counter + 1) & 0xFFFF
         return self._prefix + tail.hex().upper()
 
 
-def month_of(now_ms: int, utc_offset_ms: int = 0) -> tuple[int, int]:
+def month_of(now_ms: int) -> tuple[int, int]:
     """When the month of this instant begins and ends, in milliseconds."""
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    local = epoch + timedelta(milliseconds=now_ms + utc_offset_ms)
-    start = local.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    start = (epoch + timedelta(milliseconds=now_ms)).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     end = (start + timedelta(days=32)).replace(day=1)
     millisecond = timedelta(milliseconds=1)
-    return (start - epoch) // millisecond - utc_offset_ms, (end - epoch) // millisecond - utc_offset_ms
+    return (start - epoch) // millisecond, (end - epoch) // millisecond
