@@ -42,15 +42,6 @@ def encode(command: RemotingCommand, *, binary: bool = False) -> bytes:
     return b"".join((_PREFIX(4 + size + len(body), encoding | size), header, body))
 
 
-def decode(frame: bytes | memoryview, *, header_bytes_max: int = HEADER_BYTES_MAX) -> RemotingCommand:
-    """The command of one frame without its first four bytes. Raises ProtocolError."""
-    size = len(frame)
-    check_length(size, FRAME_BYTES_MAX, b"")
-    word = int.from_bytes(frame[:4])
-    header_size = check_header(word, size, header_bytes_max)
-    return open_header(word >> 24, bytes(frame[4 : 4 + header_size]), bytes(frame[4 + header_size :]))
-
-
 def open_header(encoding: int, header: bytes, body: bytes) -> RemotingCommand:
     """The command, by the header encoding that the frame names (checked before)."""
     if encoding == JSON:

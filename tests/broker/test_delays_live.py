@@ -21,6 +21,7 @@ from framework.wire.command import RemotingCommand
 from framework.wire.requests.pull import SUBSCRIPTION, SUSPEND
 from framework.wire.stored import Record, decode_records
 from tests.broker.broker_lab import pull_command, send_command, texts
+from tests.wire.frames import decode_frame
 
 
 class _Client:
@@ -31,7 +32,7 @@ class _Client:
 
     async def ask(self, request: RemotingCommand) -> RemotingCommand:
         self._writer.write(frame.encode(request))
-        return frame.decode(await self._reader.readexactly(int.from_bytes(await self._reader.readexactly(4))))
+        return decode_frame(await self._reader.readexactly(int.from_bytes(await self._reader.readexactly(4))))
 
     async def close(self) -> None:
         self._writer.close()

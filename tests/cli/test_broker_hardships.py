@@ -23,6 +23,7 @@ from framework.wire.command import RemotingCommand
 from framework.wire.stored import decode_records
 from tests.broker.broker_lab import pull_command, send_command
 from tests.cli.processes import ROOT, command
+from tests.wire.frames import decode_frame
 
 # Imported first: a process that may not read our folders any more could not do it later.
 PROGRAM = """
@@ -62,7 +63,7 @@ class Client:
 
     def ask(self, request: RemotingCommand) -> RemotingCommand:
         self._socket.sendall(frame.encode(request))
-        return frame.decode(self._stream.read(int.from_bytes(self._stream.read(4))))
+        return decode_frame(self._stream.read(int.from_bytes(self._stream.read(4))))
 
     def close(self) -> None:
         self._stream.close()

@@ -41,6 +41,7 @@ from framework.wire.requests.offset import UpdateOffsetRequest
 from tests.cli.live import played
 from tests.patience import PATIENCE_S
 from tests.reading.threads import ThreadBox, thread_box
+from tests.wire.frames import decode_frame
 
 # Escape, ends of lines of every kind, C1 with its one-byte CSI, what turns text around, and what nobody sees.
 SIGNS = "\x1b[2J\x1b]0;x\x07\n\r\x0b\x85\x9b31m\u2028\u2029\u202e\u2066\u200b\ufeff"
@@ -123,7 +124,7 @@ class Member:
 
     def _serve(self) -> None:
         while size := self._socket.recv(4, socket.MSG_WAITALL):
-            command = frame.decode(self._socket.recv(int.from_bytes(size), socket.MSG_WAITALL))
+            command = decode_frame(self._socket.recv(int.from_bytes(size), socket.MSG_WAITALL))
             if command.is_answer:
                 self._heard.set()
             elif not command.is_one_way:

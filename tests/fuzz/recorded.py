@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from framework.model.queue import MessageQueue
-from framework.wire import frame, properties
+from framework.wire import properties
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from framework.wire.stored import decode
 from tests.fuzz import fuzz_bodies
 from tests.golden import captures
 from tests.golden.captures import Entry
+from tests.wire.frames import decode_frame
 
 _ANSWERS = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: "TopicRoute",
@@ -41,7 +42,7 @@ def _recorded() -> Iterator[tuple[Entry, bytes, RemotingCommand]]:
         conversation = captures.load(name)
         for entry in conversation.entries:
             raw = conversation.raw(entry)
-            yield entry, raw, frame.decode(raw[4:])
+            yield entry, raw, decode_frame(raw[4:])
 
 
 def _frames() -> Iterator[bytes]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from framework.model.queue import MessageQueue
-from framework.wire import dialect, frame
+from framework.wire import dialect
 from framework.wire.bodies.config import GroupConfig, TopicConfig
 from framework.wire.bodies.connections import ConsumerConnections, ProducerConnections
 from framework.wire.bodies.group import (
@@ -24,6 +24,7 @@ from framework.wire.bodies.route import ClusterInfo, TopicRoute
 from framework.wire.bodies.running import RunningInfo
 from framework.wire.bodies.shape import Body
 from tests.golden import captures
+from tests.wire.frames import decode_frame
 
 ALL = {name: captures.load(name) for name in captures.names()}
 
@@ -54,7 +55,7 @@ OF_POPS: dict[tuple[int, str], type[Body]] = {
 
 def json_bodies(name: str) -> Iterator[tuple[type[Body], bytes]]:
     for entry in ALL[name].entries:
-        body = frame.decode(ALL[name].raw(entry)[4:]).body
+        body = decode_frame(ALL[name].raw(entry)[4:]).body
         if body[:1] == b"{":
             yield (KINDS | OF_POPS)[entry.request, entry.kind], body
 
@@ -85,7 +86,7 @@ def test_every_kind_was_captured() -> None:
 
 
 def test_both_flavours_of_a_route_mean_the_same() -> None:
-    old, new = [frame.decode(raw[4:]).body for raw in ALL["route"].find(105, "answer", code=0)]
+    old, new = [decode_frame(raw[4:]).body for raw in ALL["route"].find(105, "answer", code=0)]
 
     assert b'{0:"127.0.0.2:' in old
     assert b'{"0":"127.0.0.2:' in new
@@ -93,7 +94,7 @@ def test_both_flavours_of_a_route_mean_the_same() -> None:
 
 
 def test_a_groups_progress_names_its_queues() -> None:
-    (body,) = [frame.decode(raw[4:]).body for raw in ALL["json"].find(208, "answer")]
+    (body,) = [decode_frame(raw[4:]).body for raw in ALL["json"].find(208, "answer")]
 
     queues = ConsumeStats.decode(body).offsets
     assert {MessageQueue("golden", "broker-a", 0), MessageQueue("golden", "broker-a", 1)} <= set(queues)

@@ -35,6 +35,7 @@ from framework.wire.requests.transaction import COMMIT, ROLLBACK, CheckTransacti
 from tests.golden import captures
 from tests.golden.captures import CaptureSet, Entry
 from tests.wire import batches
+from tests.wire.frames import decode_frame
 
 PULL, SEND, SEND_V2, SEND_BATCH, SEND_REPLY, PUSH_REPLY = 11, 10, 310, 320, 325, 326
 ALL = {name: captures.load(name) for name in captures.names()}
@@ -50,7 +51,7 @@ UNKNOWN_FIELDS = {"lo", "suspend"}
 
 def commands(name: str) -> Iterator[tuple[Entry, RemotingCommand]]:
     for entry in ALL[name].entries:
-        yield entry, frame.decode(ALL[name].raw(entry)[4:])
+        yield entry, decode_frame(ALL[name].raw(entry)[4:])
 
 
 def header_of(code: int) -> type[Any]:
@@ -83,10 +84,10 @@ def test_every_frame_says_what_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_every_frame_survives_being_written_again(name: str) -> None:
     for _, command in commands(name):
-        assert command == frame.decode(frame.encode(command)[4:])
+        assert command == decode_frame(frame.encode(command)[4:])
         if command.code > 0x7FFF:
             continue  # Pop's codes do not fit the binary encoding.
-        again = frame.decode(frame.encode(command, binary=True)[4:])
+        again = decode_frame(frame.encode(command, binary=True)[4:])
         # Nor does it know an empty text: both Java and we read absence.
         again.remark = again.remark or command.remark
         again.fields |= {field: "" for field, value in command.fields.items() if not value}
@@ -132,7 +133,7 @@ def test_every_answers_fields_are_known(name: str) -> None:
 
 
 def pulled_bodies(capture: CaptureSet) -> list[bytes]:
-    return [frame.decode(raw[4:]).body for raw in capture.find(PULL, "answer", code=ResponseCode.SUCCESS)]
+    return [decode_frame(raw[4:]).body for raw in capture.find(PULL, "answer", code=ResponseCode.SUCCESS)]
 
 
 def pulled(capture: CaptureSet) -> list[Message]:
@@ -197,7 +198,7 @@ def test_a_topic_of_200_characters_makes_a_record_of_the_second_version() -> Non
 @pytest.mark.parametrize("name", ["json", "binary", "classic"])
 def test_batches_are_written_as_java_writes_them(name: str) -> None:
     for raw in ALL[name].find(SEND_BATCH, "request"):
-        body = frame.decode(raw[4:]).body
+        body = decode_frame(raw[4:]).body
         parts = batches.decode(body)
 
         assert body == batches.encode(parts)
@@ -206,8 +207,8 @@ def test_batches_are_written_as_java_writes_them(name: str) -> None:
 
 def test_both_kinds_of_sends_say_the_same() -> None:
     """The one with spelled out names is sent by old clients only, and says what the one with letters says."""
-    old = [frame.decode(raw[4:]) for raw in ALL["classic"].find(SEND, "request")]
-    new = [frame.decode(raw[4:]) for raw in ALL["json"].find(SEND_V2, "request")]
+    old = [decode_frame(raw[4:]) for raw in ALL["classic"].find(SEND, "request")]
+    new = [decode_frame(raw[4:]) for raw in ALL["json"].find(SEND_V2, "request")]
 
     header = from_fields(SendRequest, old[0].fields)
     letters = from_fields(SendRequestV2, new[0].fields)
@@ -229,9 +230,9 @@ def test_what_takes_two_was_captured_with_what_was_answered() -> None:
 
 def test_half_messages_and_their_ends_are_written_as_java_writes_them() -> None:
     capture = ALL["dialogue"]
-    halves = [from_fields(SendRequestV2, frame.decode(raw[4:]).fields) for raw in capture.find(SEND_V2, "request")]
+    halves = [from_fields(SendRequestV2, decode_frame(raw[4:]).fields) for raw in capture.find(SEND_V2, "request")]
     marked = [each for each in halves if "TRAN_MSG" in decode_properties(each.properties or "")]
-    ends = [frame.decode(raw[4:]) for raw in capture.find(37, "one-way")]
+    ends = [decode_frame(raw[4:]) for raw in capture.find(37, "one-way")]
 
     assert [PREPARED_BIT] * 2 == [each.sys_flag & PREPARED_BIT for each in marked]
     assert all(decode_properties(each.properties or "")["PGROUP"] == "golden-desk" for each in marked)
@@ -241,7 +242,7 @@ def test_half_messages_and_their_ends_are_written_as_java_writes_them() -> None:
 
 
 def test_a_broker_s_question_holds_the_half_message_as_it_was_meant() -> None:
-    asked = frame.decode(next(iter(ALL["dialogue"].find(39, "one-way")))[4:])
+    asked = decode_frame(next(iter(ALL["dialogue"].find(39, "one-way")))[4:])
     (record,) = stored.decode_records(asked.body)
 
     assert record.body in {b"COMMIT", b"UNKNOWN"}, "a stock broker asks as well about one that has just ended"
@@ -250,11 +251,11 @@ def test_a_broker_s_question_holds_the_half_message_as_it_was_meant() -> None:
 
 
 def test_a_recall_handle_of_a_real_broker_is_read() -> None:
-    (asked,) = [frame.decode(raw[4:]) for raw in ALL["dialogue"].find(370, "request")]
+    (asked,) = [decode_frame(raw[4:]) for raw in ALL["dialogue"].find(370, "request")]
     place = recalls.read(asked.fields["recallHandle"])
 
     assert ("dialogue", "broker-a") == (place.topic, place.broker)
-    assert [place.message_id] == [frame.decode(raw[4:]).fields["msgId"] for raw in ALL["dialogue"].find(370, "answer")]
+    assert [place.message_id] == [decode_frame(raw[4:]).fields["msgId"] for raw in ALL["dialogue"].find(370, "answer")]
 
 
 def asked_by_java() -> Message:
@@ -287,8 +288,8 @@ def test_our_reply_is_written_as_java_s_is() -> None:
     replies = Replies(cast("Pool", broker), cast("RouteTable", broker), world.chance, clock, world.identity)
     assert asyncio.run(replies.send(asked_by_java(), b"re: tea?"))
 
-    (theirs,) = [frame.decode(raw[4:]) for raw in ALL["dialogue"].find(SEND_REPLY, "request")]
-    ours = frame.decode(broker.raw[4:])
+    (theirs,) = [decode_frame(raw[4:]) for raw in ALL["dialogue"].find(SEND_REPLY, "request")]
+    ours = decode_frame(broker.raw[4:])
     assert (SEND_REPLY, theirs.body) == (ours.code, ours.body)
     marks, our_marks = (decode_properties(each.fields["i"]) for each in (theirs, ours))
     assert marks.keys() == our_marks.keys()
@@ -301,7 +302,7 @@ def test_our_reply_is_written_as_java_s_is() -> None:
 
 
 def test_a_reply_that_a_broker_hands_on_is_read_with_what_it_answers() -> None:
-    (pushed,) = [frame.decode(raw[4:]) for raw in ALL["dialogue"].find(PUSH_REPLY, "request")]
+    (pushed,) = [decode_frame(raw[4:]) for raw in ALL["dialogue"].find(PUSH_REPLY, "request")]
     header = from_fields(PushReplyRequest, pushed.fields)
 
     assert pushed.fields == to_fields(header)

@@ -20,6 +20,7 @@ from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.requests.receipts import Receipt
 from tests.golden import captures
+from tests.wire.frames import decode_frame
 
 CAPTURE = captures.load("pop")
 POP, ACK, CHANGE, ASSIGNMENT = 200_050, 200_051, 200_053, 400
@@ -28,7 +29,7 @@ NEWER = {"suspend"}
 
 
 def frames(request: int, kind: str) -> list[RemotingCommand]:
-    return [frame.decode(raw[4:]) for raw in CAPTURE.find(request, kind)]
+    return [decode_frame(raw[4:]) for raw in CAPTURE.find(request, kind)]
 
 
 class JavaSBroker:
@@ -38,7 +39,7 @@ class JavaSBroker:
         self.answers, self.asked = list(answers), list[RemotingCommand]()
 
     async def request(self, address: str, command: RemotingCommand, **how: Any) -> RemotingCommand:
-        self.asked.append(frame.decode(frame.encode(command)[4:]))
+        self.asked.append(decode_frame(frame.encode(command)[4:]))
         return self.answers.pop(0)
 
     async def master_of(self, queue: MessageQueue) -> str:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from framework.wire import frame as real_frame
 from framework.wire.fields import from_fields
 from framework.wire.requests.pull import PullRequest
 from framework.wire.requests.send import SendRequestV2
 from framework.wire.signing import verify
 from tests.hostile import frames
 from tests.wire import batches
+from tests.wire.frames import decode_frame
 
 
 def test_a_send_is_what_the_real_decoder_reads() -> None:
-    command = real_frame.decode(frames.send("t", b"body", number=7, properties="k\x01v\x02")[4:])
+    command = decode_frame(frames.send("t", b"body", number=7, properties="k\x01v\x02")[4:])
 
     assert (310, 7, b"body") == (command.code, command.number, command.body)
     assert "k\x01v\x02" == from_fields(SendRequestV2, command.fields).properties
 
 
 def test_a_pull_and_a_batch_are_too() -> None:
-    pull = real_frame.decode(frames.pull("t", "g", offset=5, wait_ms=100)[4:])
-    batch = real_frame.decode(frames.send_batch("t", [b"a", b"", b"c"])[4:])
+    pull = decode_frame(frames.pull("t", "g", offset=5, wait_ms=100)[4:])
+    batch = decode_frame(frames.send_batch("t", [b"a", b"", b"c"])[4:])
 
     assert 5 == from_fields(PullRequest, pull.fields).queue_offset
     assert [b"a", b"", b"c"] == [part.body for part in batches.decode(batch.body)]
@@ -28,9 +28,9 @@ def test_a_pull_and_a_batch_are_too() -> None:
 
 def test_a_binary_header_is_read_and_a_signature_holds() -> None:
     header = frames.binary_header(34, [(b"k", b"v")], number=3, remark=b"why")
-    command = real_frame.decode(frames.frame(header, b"x", encoding=frames.BINARY)[4:])
+    command = decode_frame(frames.frame(header, b"x", encoding=frames.BINARY)[4:])
     fields = frames.signed({"topic": "t"}, b"body", "me", "secret")
-    asked = real_frame.decode(frames.request(105, fields, b"body")[4:])
+    asked = decode_frame(frames.request(105, fields, b"body")[4:])
 
     assert (34, 3, "why", {"k": "v"}, b"x") == (
         command.code, command.number, command.remark, command.fields, command.body,

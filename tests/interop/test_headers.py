@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from framework.errors import ProtocolError
-from framework.wire import frame, header_json
+from framework.wire import header_json
 from framework.wire.codes import RequestCode, ResponseCode
 from tests import chance
 from tests.golden.raw_client import RawClient
 from tests.interop import oracle
 from tests.interop.cluster import Addresses
 from tests.interop.places import Place
+from tests.wire.frames import decode_frame
 
 pytestmark = pytest.mark.interop
 
@@ -52,9 +53,9 @@ def test_requests_whose_fields_are_no_texts_are_served(cluster: Addresses, box: 
                 sysFlag=4, commitOffset=0, suspendTimeoutMillis=0, subscription="*", subVersion=0, expressionType=None,
             )  # fmt: skip
 
-        assert (ResponseCode.SUCCESS, "0") == (frame.decode(found).code, frame.decode(found).fields["offset"])
-        assert ResponseCode.TOPIC_NOT_EXIST == frame.decode(odd).code
-        assert '{"a":[1.5]}' in (frame.decode(odd).remark or ""), "a topic's name is its text"
+        assert (ResponseCode.SUCCESS, "0") == (decode_frame(found).code, decode_frame(found).fields["offset"])
+        assert ResponseCode.TOPIC_NOT_EXIST == decode_frame(odd).code
+        assert '{"a":[1.5]}' in (decode_frame(odd).remark or ""), "a topic's name is its text"
 
 
 def read(header: str) -> dict[str, Any] | str:

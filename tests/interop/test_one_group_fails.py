@@ -24,13 +24,13 @@ from framework.model.queue import MessageQueue
 from framework.net.real_world import real_world
 from framework.ports import Listening, Network, PipeOwner
 from framework.settings.schema import AppSettings
-from framework.wire import frame
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from tests.interop.cluster import Addresses
 from tests.interop.inside import owned, running, seconds_until
 from tests.interop.mqadmin import Admin
 from tests.patience import PATIENCE_S, until
+from tests.wire.frames import decode_frame
 
 pytestmark = pytest.mark.interop
 
@@ -80,7 +80,7 @@ class Lossy:
         at = 0
         while at < len(data):
             end = at + 4 + int.from_bytes(data[at : at + 4])
-            if self.loses(frame.decode(data[at + 4 : end])):
+            if self.loses(decode_frame(data[at + 4 : end])):
                 self.lost_at = time.monotonic()
             else:
                 yield data[at:end]

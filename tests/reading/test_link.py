@@ -21,6 +21,7 @@ from framework.wire import frame
 from framework.wire.command import ANSWER_BIT, RemotingCommand
 from tests.patience import PATIENCE_S, wait_until
 from tests.reading.threads import texts, thread_box
+from tests.wire.frames import decode_frame
 
 Serve = Callable[[socket.socket], None]
 
@@ -50,7 +51,7 @@ def peer(serve: Serve) -> Iterator[Address]:
 
 def read_request(connection: socket.socket) -> RemotingCommand:
     length = int.from_bytes(connection.recv(4, socket.MSG_WAITALL))
-    return frame.decode(connection.recv(length, socket.MSG_WAITALL))
+    return decode_frame(connection.recv(length, socket.MSG_WAITALL))
 
 
 def answer_to(request: RemotingCommand) -> bytes:
@@ -163,7 +164,7 @@ def test_tls_is_spoken_and_verified(tmp_path: Path) -> None:
     def serve(connection: socket.socket) -> None:
         with ours.wrap_socket(connection, server_side=True) as secured:
             length = int.from_bytes(secured.recv(4))
-            secured.sendall(answer_to(frame.decode(secured.recv(length))))
+            secured.sendall(answer_to(decode_frame(secured.recv(length))))
             secured.recv(1)
 
     with peer(serve) as address:

@@ -16,6 +16,7 @@ from framework.testing.sim.streams import Stream
 from framework.testing.sim.transport import SimTransport
 from framework.wire import frame, properties
 from framework.wire.codes import RequestCode, request_name
+from tests.wire.frames import decode_frame
 
 _CODE = re.compile(rb'"code":(-?\d+)').search
 _FLAG = re.compile(rb'"flag":(\d+)').search
@@ -139,10 +140,10 @@ class Wiretap:
         if self.pops is not None and int(code[1]) in POPS:
             self.pops.asks((transport.trace_number, opaque), transport.node.name, whole)
         if int(code[1]) == RequestCode.CONSUMER_SEND_MSG_BACK:
-            fields = frame.decode(whole).fields
+            fields = decode_frame(whole).fields
             self._asks(transport, opaque, fields["group"], fields["originMsgId"])
         elif int(code[1]) == RequestCode.UPDATE_CONSUMER_OFFSET:
-            fields = frame.decode(whole).fields
+            fields = decode_frame(whole).fields
             port = transport.get_extra_info("peername")[1]
             place = fields["consumerGroup"], fields["topic"], int(fields["queueId"]), int(fields["commitOffset"])
             self._commits[transport.trace_number, opaque] = (port, *place)
@@ -157,7 +158,7 @@ class Wiretap:
 
         `b` is the topic, `i` the properties.
         """
-        fields = frame.decode(whole).fields
+        fields = decode_frame(whole).fields
         message_id = properties.decode(fields["i"])[UNIQUE_KEY]
         self._asks(transport, opaque, fields["b"].removeprefix(RETRY_PREFIX), message_id)
 

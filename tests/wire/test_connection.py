@@ -14,6 +14,7 @@ from framework.errors import BrokerUnreachable, ConfigurationError, ConnectionLo
 from framework.wire import frame
 from framework.wire.command import ANSWER_BIT, ONE_WAY_BIT, Excessive, RemotingCommand
 from framework.wire.connection import NUMBER_MAX, Connection, Limits
+from tests.wire.frames import decode_frame
 
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 COMMANDS = st.builds(
@@ -51,7 +52,7 @@ def test_byte_by_byte_is_no_different() -> None:
 
     received = [found for byte in FRAME * 2 for found in connection.receive_data(bytes([byte]))]
 
-    assert [(None, frame.decode(FRAME[4:]))] * 2 == received
+    assert [(None, decode_frame(FRAME[4:]))] * 2 == received
 
 
 @pytest.mark.parametrize("binary", [False, True])

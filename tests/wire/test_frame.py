@@ -9,6 +9,7 @@ import pytest
 from framework.errors import ConfigurationError, ProtocolError
 from framework.wire import frame
 from framework.wire.command import RemotingCommand
+from tests.wire.frames import decode_frame
 
 GOLDEN = bytes.fromhex(
     "00000052 0100004c 000e 03 01df 00000007 00000000 00000000 00000037 0007 71756575654964 00000001 33 0005"
@@ -28,15 +29,15 @@ def query(body: bytes) -> RemotingCommand:
 
 def test_a_binary_frame_is_the_one_that_java_writes() -> None:
     assert GOLDEN == frame.encode(query(b"hi"), binary=True)
-    assert query(b"hi") == frame.decode(GOLDEN[4:])
+    assert query(b"hi") == decode_frame(GOLDEN[4:])
 
 
 def test_a_json_frame_of_java_is_read() -> None:
-    assert query(b"") == frame.decode(GOLDEN_JSON[4:])
+    assert query(b"") == decode_frame(GOLDEN_JSON[4:])
 
 
 def test_a_frame_may_be_a_view() -> None:
-    command = frame.decode(memoryview(GOLDEN)[4:])
+    command = decode_frame(memoryview(GOLDEN)[4:])
 
     assert query(b"hi") == command
     assert bytes is type(command.body)
@@ -47,7 +48,7 @@ def test_decoding_gives_back_what_was_encoded(binary: bool) -> None:
     data = frame.encode(query(b"\0\xff"), binary=binary)
 
     assert len(data) - 4 == int.from_bytes(data[:4])
-    assert query(b"\0\xff") == frame.decode(data[4:])
+    assert query(b"\0\xff") == decode_frame(data[4:])
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def test_decoding_gives_back_what_was_encoded(binary: bool) -> None:
 )
 def test_lengths_that_lie_get_one_clear_error(data: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
-        frame.decode(data)
+        decode_frame(data)
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,14 @@ from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import pop_retry_topic
 from framework.testing.sim.world import WALL_CLOCK_START_MS
-from framework.wire import frame, stored
+from framework.wire import stored
 from framework.wire.bodies.pop import BatchAck
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.requests.receipts import NORMAL, RECEIPT, read_receipt
 from tests.simulation.recorder import Recorder
 from tests.simulation.ways.facts import AckAsked, Acked, Handed, TimeAsked, TimeChanged
+from tests.wire.frames import decode_frame
 
 Place = tuple[MessageQueue, int]
 Meant = tuple[str, Place, int]
@@ -44,7 +45,7 @@ class PopTap:
         return self._recorder.loop.now
 
     def asks(self, key: tuple[int, int], who: str, whole: bytes) -> None:
-        command = frame.decode(whole)
+        command = decode_frame(whole)
         meant = list(_meant(command))
         self._asked[key] = who, command, meant
         facts = self._recorder.history.facts
@@ -60,9 +61,9 @@ class PopTap:
             return
         facts = self._recorder.history.facts
         if asked.code == RequestCode.POP_MESSAGE:
-            facts += self._handed(who, asked, frame.decode(whole))
+            facts += self._handed(who, asked, decode_frame(whole))
         elif asked.code == RequestCode.CHANGE_MESSAGE_INVISIBLETIME:
-            fields = frame.decode(whole).fields
+            fields = decode_frame(whole).fields
             popped_ms = int(fields["popTime"])
             until = self._times_of(popped_ms)[0] + int(fields["invisibleTime"]) / 1000
             facts += [TimeChanged(self._now, who, *each, popped_ms, until) for each in meant]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from framework.model.queue import MessageQueue
 from framework.wire import exchanges, frame
 from framework.wire.command import ONE_WAY_BIT, RemotingCommand
+from tests.wire.frames import decode_frame
 
 TEXT = st.text(min_size=1, max_size=20)
 
@@ -33,7 +34,7 @@ def test_a_template_makes_the_frame_of_the_plain_commit(group: str, topic: str, 
 def test_no_text_of_a_commit_is_mistaken_for_what_varies(text: str) -> None:
     template = frame.Template(one_way(text, MessageQueue(text, "broker-a", 3)), ("commitOffset",))
 
-    command = frame.decode(template.frame(5, 77)[4:])
+    command = decode_frame(template.frame(5, 77)[4:])
     assert (5, text, text, "77") == (
         command.number, command.fields["consumerGroup"], command.fields["topic"], command.fields["commitOffset"],
     )  # fmt: skip

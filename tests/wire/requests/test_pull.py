@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework.errors import ProtocolError
-from framework.wire import frame
 from framework.wire.command import RemotingCommand
 from framework.wire.requests.pull import COMMIT_OFFSET, SUSPEND, PullRequest, PullTemplate, read_progress
+from tests.wire.frames import decode_frame
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 OFFSETS = st.integers(0, 2**63 - 1)
@@ -31,14 +31,14 @@ def test_a_template_makes_the_frame_of_the_plain_request(
     plain = template.command(offset, commit)
     plain.number = number
 
-    assert plain == frame.decode(template.frame(number, offset, commit)[4:])
+    assert plain == decode_frame(template.frame(number, offset, commit)[4:])
 
 
 @pytest.mark.parametrize("topic", ["0", '"opaque":0', '"queueOffset":"', 'x","queueOffset":"1', "commitOffset"])
 def test_no_text_of_a_request_is_mistaken_for_what_varies(topic: str) -> None:
     template = PullTemplate(pull(topic, topic))
 
-    command = frame.decode(template.frame(5, 77, 66)[4:])
+    command = decode_frame(template.frame(5, 77, 66)[4:])
 
     assert (5, topic, topic) == (command.number, command.fields["topic"], command.fields["subscription"])
     assert ("77", "66", "3") == tuple(command.fields[name] for name in ("queueOffset", "commitOffset", "sysFlag"))
@@ -49,7 +49,7 @@ def test_the_commit_flag_stands_only_with_a_commit_offset() -> None:
 
     assert ("2", "0") == flag_and_commit(template.command(5, None))
     assert ("3", "4") == flag_and_commit(template.command(5, 4))
-    assert ("2", "0") == flag_and_commit(frame.decode(template.frame(1, 5, None)[4:]))
+    assert ("2", "0") == flag_and_commit(decode_frame(template.frame(1, 5, None)[4:]))
 
 
 def flag_and_commit(command: RemotingCommand) -> tuple[str, str]:
