@@ -58,10 +58,10 @@ def int32_of(name: str, value: Any) -> int:
     """The 32-bit number that a value in a header is taken for, or ProtocolError. Null is 0, as what is absent."""
     if type(value) is int and INT32_MIN <= value <= INT32_MAX:
         return value
-    return integer_of(f"JSON header: {name}", value, 32) or 0
+    return integer_of(value, f"JSON header: {name}", 32) or 0
 
 
-def integer_of(place: str, value: Any, bits: int) -> int | None:
+def integer_of(value: Any, place: str, bits: int = 64) -> int | None:
     """The number that a value is taken for, or ProtocolError; None for null and for texts that mean it."""
     kind = type(value)
     if kind is int:
@@ -77,7 +77,7 @@ def integer_of(place: str, value: Any, bits: int) -> int | None:
     elif kind is dict and bits == 32:
         return 0
     elif kind is list and len(value) == 1 and (type(value[0]) in {int, Real} or _is_integer(value[0])):
-        return integer_of(place, value[0], bits)
+        return integer_of(value[0], place, bits)
     else:
         raise ProtocolError(f"{place}={shorten(value)} is not an integer")
     if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
@@ -85,7 +85,7 @@ def integer_of(place: str, value: Any, bits: int) -> int | None:
     return number  # type: ignore[no-any-return]  # an int in each branch
 
 
-def boolean_of(place: str, value: Any) -> bool | None:
+def boolean_of(value: Any, place: str) -> bool | None:
     """True, false, or None for null; of numbers, 1 and -1 are true."""
     kind = type(value)
     if kind is bool or value is None:
@@ -97,17 +97,17 @@ def boolean_of(place: str, value: Any) -> bool | None:
     if kind is str and (value in _TRUTHS or value.lower() in {"true", "false"}):
         return _TRUTHS[value] if value in _TRUTHS else value.lower() == "true"
     if kind is list and len(value) == 1:
-        return boolean_of(place, value[0])
+        return boolean_of(value[0], place)
     raise ProtocolError(f"{place}={shorten(value)} is not a boolean")
 
 
-def double_of(place: str, value: Any) -> float | None:
+def double_of(value: Any, place: str) -> float | None:
     """A finite number, or ProtocolError; None for null."""
     kind = type(value)
     if value is None:
         return None
     if kind is list and len(value) == 1 and type(value[0]) in {int, Real, str}:
-        return double_of(place, value[0])
+        return double_of(value[0], place)
     if kind in {list, dict} and not value:
         return 0.0
     if kind is str and value in _WORDS:
@@ -137,10 +137,10 @@ def enum_of(place: str, value: Any, names: Sequence[str]) -> str | None:
         known = _folded(tuple(names)).get(_fold(value))
         if known is not None or not (value.isascii() and value.isdecimal()):
             return known
-        number = integer_of(place, value, 32) or 0
+        number = integer_of(value, place, 32) or 0
         return names[number] if number < len(names) else None
     if kind in {int, Real}:
-        number = integer_of(place, value, 32) or 0
+        number = integer_of(value, place, 32) or 0
         if 0 <= number < len(names):
             return names[number]
     raise ProtocolError(f"{place}={shorten(value)} is none of {', '.join(names)}")

@@ -149,4 +149,4 @@ def test_what_is_written_of_a_value_is_json_again() -> None:
 def test_what_is_smaller_than_one_is_0_whatever_its_exponent(text: str) -> None:
     """One that Decimal does not take ended the connection with an error of ours."""
     for value in (fastjson.Real(text), text):
-        assert 0 == fastjson.integer_of("it", value, 32)
+        assert 0 == fastjson.integer_of(value, "it", 32)

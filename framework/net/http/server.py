@@ -56,7 +56,7 @@ class HttpServer:
         self.is_loopback = _is_loopback(host)
         self._world, self._host, self._port = world, host, port
         self._listening: Listening | None = None
-        self._tree = TaskTree()
+        self.tree = TaskTree()
         self._connections: dict[HttpConnection, None] = {}
         self._is_full = False
 
@@ -79,7 +79,7 @@ class HttpServer:
         except TimeoutError:
             for connection in tuple(self._connections):
                 connection.abort()
-        await self._tree.close()
+        await self.tree.close()
 
     # For its connections
 
@@ -94,10 +94,6 @@ class HttpServer:
 
     def forget(self, connection: HttpConnection) -> None:
         self._connections.pop(connection, None)
-
-    @property
-    def tree(self) -> TaskTree:
-        return self._tree
 
     def __len__(self) -> int:
         return len(self._connections)

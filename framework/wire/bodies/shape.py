@@ -220,20 +220,8 @@ def _text(value: Any, path: str) -> str | None:
     return value if type(value) is str else fastjson.text_of(value)
 
 
-def _bool(value: Any, path: str) -> bool | None:
-    return fastjson.boolean_of(path, value)
-
-
-def _int64(value: Any, path: str) -> int | None:
-    return fastjson.integer_of(path, value, 64)
-
-
 def _int32(value: Any, path: str) -> int | None:
-    return fastjson.integer_of(path, value, 32)
-
-
-def _float(value: Any, path: str) -> float | None:
-    return fastjson.double_of(path, value)
+    return fastjson.integer_of(value, path, 32)
 
 
 def _bytes(value: Any, path: str) -> bytes | None:
@@ -247,7 +235,7 @@ def _bytes(value: Any, path: str) -> bytes | None:
 
 
 def _integer_key(key: Any, path: str) -> int | None:
-    return fastjson.integer_of(f"{path} key ", key, 64)
+    return fastjson.integer_of(key, f"{path} key ")
 
 
 def _text_key(key: Any, path: str) -> str:
@@ -263,7 +251,10 @@ def _queue_key(key: Any, path: str) -> MessageQueue:
     return queue
 
 
-_SCALARS: dict[Any, Read] = {str: _text, bool: _bool, int: _int64, Int32: _int32, float: _float, bytes: _bytes}
+_SCALARS: dict[Any, Read] = {
+    str: _text, bool: fastjson.boolean_of, int: fastjson.integer_of, Int32: _int32, float: fastjson.double_of,
+    bytes: _bytes,
+}  # fmt: skip
 _KEYS: dict[Any, tuple[Read, Write]] = {
     str: (_text_key, _as_it_is),
     int: (_integer_key, _as_it_is),

@@ -125,7 +125,7 @@ def test_hostile_values_are_taken_or_refused_with_a_short_line(name: str, value:
 
 
 def test_a_double_keeps_the_digits_of_64_bits() -> None:
-    assert 9_007_199_254_740_993 == fastjson.integer_of("x", fastjson.Real("9007199254740993.0"), 64)
+    assert 9_007_199_254_740_993 == fastjson.integer_of(fastjson.Real("9007199254740993.0"), "x")
 
 
 def read(kind: type[Body], one: Any, value: str) -> tuple[Any, str]:
