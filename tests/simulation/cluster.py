@@ -31,6 +31,7 @@ from framework.testing.sim.virtual_loop import NOWHERE, Policy, VirtualLoop
 from tests.simulation import broker_view, expectations, ownership
 from tests.simulation.checkers.each_queue_has_one_owner import each_queue_has_one_owner
 from tests.simulation.checkers.only_who_is_named import only_who_is_named
+from tests.simulation.cut_disk import CutDisk
 from tests.simulation.facts import Strange
 from tests.simulation.handling import handlers
 from tests.simulation.history import machine_of, place_of
@@ -104,6 +105,7 @@ class Cluster(plain.Cluster):
         self.wiretap.on_published = self.recorder.published
         self.network.tap = self.wiretap
         self.on_broker = self.recorder.watch
+        self.broker.disk = CutDisk()
         for _ in range(apps):
             self.add_app()
         self.broker.job_delay_max = self.workload.sync_s
@@ -130,6 +132,7 @@ class Cluster(plain.Cluster):
 
     def add_app(self) -> Machine:
         machine = super().add_app()
+        machine.disk = CutDisk()
         machine.disk.on_replace = self.recorder.saved
         return machine
 
@@ -225,6 +228,7 @@ class Cluster(plain.Cluster):
         self.watch.broker_ended(machine)
         self.loop.kill(machine.node, silently=True)
         self.network.power_off(machine.host)
+        assert isinstance(machine.disk, CutDisk), f"{machine!r} is none whose power is cut"
         machine.disk.power_cut()
         self.lived(machine.node, "lost power")
 

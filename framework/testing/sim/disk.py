@@ -1,9 +1,7 @@
-"""SimDisk: what one machine keeps: small files, and databases with their crashes and power cuts.
+"""SimDisk: what one machine keeps: small files, and databases with their crashes.
 
-A crash of a process leaves every database as of its last commit, a power cut as of the last *synced* commit:
-with `synchronous=FULL` that is the same one, with less it is what the last checkpoint had synced. Files are replaced
-whole and synced, as `ports.Files` promises, so a cut finds the old one or the new one. How SQLite itself survives torn
-pages is not played here; a recording file system under the real one does that, in the tests of the store.
+A crash of a process leaves every database as of its last commit. Files are replaced whole and synced, as `ports.Files`
+promises.
 """
 
 from __future__ import annotations
@@ -16,10 +14,6 @@ from typing import Any
 
 from framework.ports import DiskUsage
 
-SYNCHRONOUS_FULL = 2
-CHECKPOINT_COMMITS = 200
-"""With less than FULL only a checkpoint syncs; here one comes each so many commits."""
-
 
 class SimConnection(sqlite3.Connection):
     """A connection in memory that notices commits. Closing it is left to the disk: the data outlives the process."""
@@ -27,37 +21,20 @@ class SimConnection(sqlite3.Connection):
     has_room = True
     """Whether what was changed can be committed."""
     _changes_before = 0
-    commits_unsynced = 0
-    synced: sqlite3.Connection | None = None
-    """A copy as of the last sync, kept only while commits are not synced one by one."""
 
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
-        # Before the transaction: a copy taken inside one would wait for its own end.
-        if sql.startswith("BEGIN") and self.synced is None and not self._syncs_commits():
-            self.synced = sqlite3.connect(":memory:")
-            self.backup(self.synced)
         if sql.startswith("BEGIN"):
             self._changes_before = self.total_changes
         elif sql.startswith("COMMIT") and not self.has_room and self.total_changes > self._changes_before:
             raise _full()
-        cursor = super().execute(sql, *parameters)
-        if sql.startswith("COMMIT") and self.synced is not None:
-            self.commits_unsynced += 1
-            if self.commits_unsynced >= CHECKPOINT_COMMITS or self._syncs_commits():
-                self.forget_copy()
-        return cursor
-
-    def _syncs_commits(self) -> bool:
-        return int(super().execute("PRAGMA synchronous").fetchone()[0]) >= SYNCHRONOUS_FULL
-
-    def forget_copy(self) -> None:
-        if self.synced is not None:
-            self.synced.close()
-            self.synced = None
-        self.commits_unsynced = 0
+        return super().execute(sql, *parameters)
 
     def close(self) -> None:
-        """A process closes its database, or dies; both leave the data. `SimDisk.close` is the real end."""
+        """A process closes its database, or dies; both leave the data."""
+
+    def end(self) -> None:
+        """With the run."""
+        super().close()
 
 
 def _full() -> sqlite3.OperationalError:
@@ -69,6 +46,8 @@ def _full() -> sqlite3.OperationalError:
 
 class SimDisk:
     """The disk of one machine. Also fits `ports.Files`."""
+
+    connection_class = SimConnection
 
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}
@@ -122,7 +101,7 @@ class SimDisk:
         """The database of that name, empty at first; what the process before had committed is there."""
         connection = self._databases.get(name)
         if connection is None:
-            connection = sqlite3.connect(":memory:", isolation_level=None, factory=SimConnection)
+            connection = sqlite3.connect(":memory:", isolation_level=None, factory=self.connection_class)
             connection.has_room = not self._is_full
             self._databases[name] = connection
         return connection
@@ -137,24 +116,8 @@ class SimDisk:
                 undone += 1
         return undone
 
-    def power_cut(self) -> int:
-        """The machine is gone: commits that no sync had followed are undone too. How many, with open transactions."""
-        undone = self.crash()
-        for name, connection in list(self._databases.items()):
-            if connection.synced is None:
-                continue
-            undone += connection.commits_unsynced
-            restored = sqlite3.connect(":memory:", isolation_level=None, factory=SimConnection)
-            restored.has_room = not self._is_full
-            connection.synced.backup(restored)
-            connection.forget_copy()
-            sqlite3.Connection.close(connection)
-            self._databases[name] = restored
-        return undone
-
     def close(self) -> None:
         """The end of the run."""
         for connection in self._databases.values():
-            connection.forget_copy()
-            sqlite3.Connection.close(connection)
+            connection.end()
         self._databases.clear()

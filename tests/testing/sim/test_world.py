@@ -9,12 +9,13 @@ from typing import TypeVar
 import pytest
 
 from framework.ports import World
-from framework.testing.sim.disk import CHECKPOINT_COMMITS, SimDisk
+from framework.testing.sim.disk import SimDisk
 from framework.testing.sim.network import SimNetwork
 from framework.testing.sim.node import Node
 from framework.testing.sim.run import run
 from framework.testing.sim.virtual_loop import VirtualLoop
 from framework.testing.sim.world import WALL_CLOCK_START_MS, sim_world
+from tests.simulation.cut_disk import CHECKPOINT_COMMITS, CutDisk
 
 T = TypeVar("T")
 
@@ -99,7 +100,7 @@ def test_a_job_of_a_dead_process_is_never_run() -> None:
 
 
 def test_files_are_there_after_anything() -> None:
-    disk = SimDisk()
+    disk = CutDisk()
     assert disk.read("offsets.json") is None
     disk.replace("offsets.json", b"{}")
     disk.crash()
@@ -111,8 +112,8 @@ def rows(disk: SimDisk) -> list[int]:
     return [row[0] for row in disk.open_database("broker").execute("SELECT x FROM t ORDER BY x")]
 
 
-def database(synchronous: str) -> SimDisk:
-    disk = SimDisk()
+def database(synchronous: str) -> CutDisk:
+    disk = CutDisk()
     connection = disk.open_database("broker")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
     connection.execute("CREATE TABLE t (x INTEGER)")
