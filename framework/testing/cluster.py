@@ -147,7 +147,6 @@ class Cluster:
     def _begin(self, machine: Machine) -> Node:
         node = machine.next_life()
         node.on_log = self.said
-        self.network.power_on(machine.host)
         self.lived(node, "started")
         return node
 

@@ -40,6 +40,7 @@ from tests.simulation.rare.bends import RunBends, small_broker, small_settings
 from tests.simulation.rare.core_marks import core_watched
 from tests.simulation.rare.small_limits import small_in_code
 from tests.simulation.recorder import Recorder
+from tests.simulation.stormy_network import StormyNetwork
 from tests.simulation.watching.watch import Watch
 from tests.simulation.ways import equipment, popping, tags
 from tests.simulation.ways.desks import Desks
@@ -57,6 +58,8 @@ CONSUMERS = Callable[["Cluster"], Sequence[Consumer[..., Any]]]
 
 class Cluster(plain.Cluster):
     """See the module. `run(scenario)` plays one scenario and ends the world."""
+
+    network: StormyNetwork
 
     def __init__(
         self,
@@ -103,6 +106,7 @@ class Cluster(plain.Cluster):
         self._mutants = frozenset(mutants)
         self.wiretap = Wiretap(self.recorder.copied)
         self.wiretap.on_published = self.recorder.published
+        self.network = StormyNetwork(loop)
         self.network.tap = self.wiretap
         self.on_broker = self.recorder.watch
         self.broker.disk = CutDisk()
@@ -217,6 +221,10 @@ class Cluster(plain.Cluster):
     def _start_again(self, machine: Machine, ended: Node) -> None:
         if machine.node is ended and not machine.is_leaving:
             self.start_app(machine)
+
+    def _begin(self, machine: Machine) -> Node:
+        self.network.power_on(machine.host)
+        return super()._begin(machine)
 
     def crash(self, machine: Machine) -> None:
         self.watch.broker_ended(machine)

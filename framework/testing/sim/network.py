@@ -1,7 +1,7 @@
 """SimNetwork: machines, the links between them, who listens where, and the weather.
 
-It owns delays, cuts and refusals; `transport.py` owns the bytes. Links are directed, (from, to), by host, so that a cut
-may go one way only. All chance is drawn from the network's own stream.
+It owns delays; `transport.py` owns the bytes. Links are directed, (from, to), by host. All chance is drawn from the
+network's own stream. Nothing is cut, refused or down here: a subclass may say that it is.
 """
 
 from __future__ import annotations
@@ -81,72 +81,16 @@ class SimNetwork:
         self.callers: dict[str, str] = {}
         """The process behind each connection that was ever opened, by the address that its peer sees."""
         self._transports: list[SimTransport] = []
-        self._open_again: dict[tuple[str, str], float] = {}
-        self._slowness: dict[str, float] = {}
-        self._refuse_until: dict[tuple[str, int | None], float] = {}
-        """Host and port, or all of its ports."""
-        self._down: set[str] = set()
         self._listening: dict[tuple[str, int], SimListening] = {}
         self._ports: Counter[str] = Counter()
 
     def door(self, node: Node) -> NetworkDoor:
         return NetworkDoor(self, node)
 
-    # -- faults
-
-    def cut(self, source: str, target: str, seconds: float, *, both_ways: bool = True) -> None:
-        """Nothing passes from source to target for so long; bytes wait and are sent again."""
-        until = self.loop.now + seconds
-        self._open_again[source, target] = max(until, self._open_again.get((source, target), 0.0))
-        if both_ways:
-            self.cut(target, source, seconds, both_ways=False)
-
-    def mend(self, source: str, target: str) -> None:
-        self._open_again.pop((source, target), None)
-
-    def slow_down(self, host: str, factor: float) -> None:
-        """Everything from and to this host takes so many times as long."""
-        self._slowness[host] = factor
-
-    def refuse(self, host: str, seconds: float, port: int | None = None) -> None:
-        """The host refuses new connections for so long, whoever listens there (or at this port)."""
-        self._refuse_until[host, port] = self.loop.now + seconds
-
-    def break_connections(self, host: str, share: float, port: int | None = None) -> int:
-        """Reset this share of the connections to and from a host (or this port of it); how many that were."""
-        hit = [
-            transport
-            for transport in self.transports()
-            if transport.here == host
-            and port in {None, transport.get_extra_info("sockname")[1]}
-            and self.chance.happens(share)
-        ]
-        for transport in hit:
-            transport.break_off()
-        return len(hit)
-
-    def power_off(self, host: str) -> None:
-        self._down.add(host)
-
-    def power_on(self, host: str) -> None:
-        self._down.discard(host)
-
-    def heal(self) -> None:
-        """All ways open and quick, nobody refuses; calm weather. Machines that are down stay down."""
-        self._open_again.clear()
-        self._slowness.clear()
-        self._refuse_until.clear()
-        self.weather.stall_rate = 0.0
-
     def transports(self) -> list[SimTransport]:
         """Every end of a connection that has not ended, in the order of creation."""
         self._transports = [transport for transport in self._transports if not transport.is_lost]
         return list(self._transports)
-
-    def is_half_open(self, caller: str, host: str) -> bool:
-        """Whether all connections that a process believes to have to this host lead to one that is gone."""
-        ends = [end for end in self.transports() if end.node.name == caller and end.there == host]
-        return bool(ends) and all(end.is_half_open for end in ends)
 
     # -- what transports ask
 
@@ -156,8 +100,7 @@ class SimNetwork:
             return chance.between(0.00002, 0.0001)
         seconds = weather.latency_min_s + (weather.latency_max_s - weather.latency_min_s) * chance.random()
         seconds += size / BYTES_PER_SECOND
-        if self._slowness:
-            seconds *= max(self._slowness.get(source, 1.0), self._slowness.get(target, 1.0))
+        seconds *= self.slowness(source, target)
         if weather.stall_rate and self.happens("retransmission stall", weather.stall_rate):
             seconds += chance.between(STALL_MIN_S, STALL_MAX_S)
         return seconds
@@ -169,10 +112,19 @@ class SimNetwork:
         return False
 
     def opens_at(self, source: str, target: str) -> float:
-        return self._open_again.get((source, target), 0.0) if self._open_again else 0.0
+        """Until when nothing passes this way."""
+        return 0.0
+
+    def slowness(self, source: str, target: str) -> float:
+        """How many times as long everything takes on this way."""
+        return 1.0
 
     def is_up(self, host: str) -> bool:
-        return host not in self._down
+        return True
+
+    def refuses(self, host: str, port: int) -> bool:
+        """Whether there are no new connections, whoever listens there."""
+        return False
 
     # -- connections
 
@@ -180,8 +132,7 @@ class SimNetwork:
         listening = self._listening.get((host, port))
         if listening is None or (listening.is_local and caller != host):
             return None
-        refuses = max(self._refuse_until.get((host, each), 0.0) for each in (None, port)) > self.loop.now
-        return None if refuses else listening
+        return None if self.refuses(host, port) else listening
 
     def join(self, node: Node, owner: PipeOwner, listening: SimListening) -> SimTransport:
         """The two ends of a new connection; the accepting side hears of it a little later."""

@@ -79,14 +79,6 @@ class SimTransport(asyncio.Transport):
         state = "lost" if self.is_lost else "closing" if self._is_closing else "open"
         return f"<SimTransport #{self.trace_number} {self.here} to {self.there} {state}>"
 
-    @property
-    def is_half_open(self) -> bool:
-        """The process at the other end is gone, and nothing that says so has come here."""
-        now = self.loop.now
-        is_cut = self.network.opens_at(self.there, self.here) > now
-        is_told = not is_cut and any(isinstance(item, Sign) and at <= now for at, item in self._inbox)
-        return not (self.is_lost or self.peer.node.is_alive or is_told)
-
     # -- what the owner may ask
 
     def is_closing(self) -> bool:

@@ -1,4 +1,4 @@
-"""SimNetwork: TCP's manners in memory, and every way in which a connection can go wrong."""
+"""SimNetwork and StormyNetwork: TCP's manners in memory, and every way in which a connection can go wrong."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 import pytest
 
 from framework.testing.errors import SimEscape
-from framework.testing.sim.network import SimNetwork, Weather
+from framework.testing.sim.network import Weather
 from framework.testing.sim.node import Node
 from framework.testing.sim.run import run
 from framework.testing.sim.virtual_loop import VirtualLoop
+from tests.simulation.stormy_network import StormyNetwork
 
 T = TypeVar("T")
 CLIENT, SERVER = "10.0.0.7", "10.0.0.1"
@@ -65,7 +66,7 @@ class Pair:
 
     def __init__(self, loop: VirtualLoop, *, echo: bool = False) -> None:
         self.loop = loop
-        self.network = SimNetwork(loop)
+        self.network = StormyNetwork(loop)
         self.server_node = Node("server", host=SERVER, process=1)
         self.client_node = Node("client", host=CLIENT, process=2)
         self.accepted: list[Owner] = []
