@@ -23,7 +23,7 @@ from framework.testing import cluster as plain
 from framework.testing.contents import unsaved
 from framework.testing.errors import Violation
 from framework.testing.sim.disk import SimDisk
-from framework.testing.sim.logs import hear_logs, quiet
+from framework.testing.sim.logs import hear_logs
 from framework.testing.sim.machine import Machine
 from framework.testing.sim.node import Node
 from framework.testing.sim.run import run_on
@@ -98,7 +98,7 @@ class Cluster(plain.Cluster):
             settings=settings or AppSettings.model_validate({}),
             broker_settings=small_broker(chosen, self.workload),
             # One host for all: the built-in ones keep no state, and loading takes time.
-            plugins=plugins or quiet(lambda: PluginHost(objects=equipped, discover=lambda: ())),
+            plugins=plugins or _quiet(lambda: PluginHost(objects=equipped, discover=lambda: ())),
             logical_brokers=brokers,
         )
         self._given_settings = settings
@@ -399,3 +399,11 @@ class Cluster(plain.Cluster):
     async def leave_all(self) -> None:
         self.watch.unrest()
         await super().leave_all()
+
+
+def _quiet(make: Callable[[], T]) -> T:
+    """What is made before a run, by no process, logs nothing."""
+    hear_logs()
+    nobody = Node("nobody", host="", process=0)
+    nobody.on_log = lambda who, event: None
+    return nobody.context.run(make)

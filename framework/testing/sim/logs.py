@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any, TypeVar
+from collections.abc import Mapping, MutableMapping
+from typing import Any
 
 import structlog
 
-from framework.testing.sim.node import CURRENT_NODE, Node
+from framework.testing.sim.node import CURRENT_NODE
 
-T = TypeVar("T")
 FULL_DISK = "disk is full"
 """Whoever says so means a fault that somebody has played."""
 BREAKDOWNS = ("loop failed", "task failed", "request failed", "settling failed", "broker trouble")
@@ -27,14 +26,6 @@ def hear_logs() -> None:
     processors = structlog.get_config()["processors"]
     if not any(processor is _hear for processor in processors):
         structlog.configure(processors=[_hear, *processors])
-
-
-def quiet(make: Callable[[], T]) -> T:
-    """What is made before a run, by no process, logs nothing."""
-    hear_logs()
-    nobody = Node("nobody", host="", process=0)
-    nobody.on_log = lambda who, event: None
-    return nobody.context.run(make)
 
 
 def breakdown(name: str, fields: Mapping[str, Any]) -> str | None:

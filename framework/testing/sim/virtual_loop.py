@@ -67,8 +67,6 @@ class VirtualLoop(NumberingLoop):
         self._sift_at = TASKS_KEPT
         self.complaints: list[dict[str, Any]] = []
         """What asyncio would only have logged: exceptions in callbacks, and of tasks that nobody awaited."""
-        self.step_log: list[tuple[float, str]] | None = None
-        """Put a list here to see each step; for hunting what differs between two runs."""
         self.on_second: Callable[[], None] | None = None
         """Called between two steps whenever a virtual second has passed: for looking on, without a step of its own."""
         self._next_second = 1.0
@@ -185,8 +183,6 @@ class VirtualLoop(NumberingLoop):
             owner = step.owner
             label = owner.number if type(owner) is VirtualTask else self._label(step)
             trace += _pack_step(self.now, len(ready), label)
-            if self.step_log is not None:
-                self.step_log.append((self.now, step.name))
             if len(trace) > _TRACE_CHUNK:
                 self._hash_away()
             if self.now >= self._next_second:

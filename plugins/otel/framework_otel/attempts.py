@@ -68,6 +68,9 @@ class Attempts:
         model = "broadcasting" if delivery.group in self.broadcasting else "clustering"
         span.set_attributes({**self.fixed, names.MODEL: model})
 
+    def failed(self, span: Span, error: BaseException, delivery: Delivery) -> None:
+        fail(span, error, quoted=self.settings.exceptions, kind=TIMED_OUT if delivery.is_expired else "")
+
     def of_one(self, delivery: Delivery) -> dict[str, names.Value]:
         """What differs from message to message."""
         message = delivery.message
@@ -116,8 +119,7 @@ class Attempt:
             log_fields.reset_contextvars(**self._fields)
         contexts.detach(self._attached)
         if error is not None and self._span.is_recording():
-            timed_out = TIMED_OUT if self._delivery.is_expired else ""
-            fail(self._span, error, quoted=self._attempts.settings.exceptions, kind=timed_out)
+            self._attempts.failed(self._span, error, self._delivery)
         self._span.end()
 
 
@@ -152,8 +154,7 @@ class Batch:
         if error is not None and self.span.is_recording():
             self.failed += 1
             if self.failed == 1:  # one failure may be that of all
-                timed_out = TIMED_OUT if delivery.is_expired else ""
-                fail(self.span, error, quoted=self.attempts.settings.exceptions, kind=timed_out)
+                self.attempts.failed(self.span, error, delivery)
         if self._open == 0:
             _BATCH.reset(self._token)
             if self._fields is not None:
