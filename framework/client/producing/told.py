@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from framework.client.outgoing import Outgoing, SendResult, check_properties
 from framework.client.producing.attempts import Attempts
-from framework.core.histogram import Histogram
+from framework.core.statistics import Histogram
 from framework.errors import shorten
 from framework.mistakes import MessageWrong
 from framework.model.message import DELAY_LEVEL, KEYS, SHARDING_KEY, TAGS, UNIQUE_KEY, WAIT_STORE, Message
