@@ -177,13 +177,18 @@ def _answering(invoke: Callable[..., Any], *, is_async: bool) -> Callable[..., A
 def _async_with_hooks(invoke: Callable[..., Any], judge: Judge) -> Callable[[Message], Any]:
     """With hooks around it. On each message's way: tests/house counts what it calls."""
     group, now, before, after, is_plain = judge.group, judge.now, judge.before, judge.after, judge.is_plain
+    new = object.__new__
 
     async def call(message: Message) -> object:
         slot = RUNNING.get()
         if slot is None or (chunk := slot.chunk) is None:
             delivery = judge.begin(message)
         else:
-            delivery = SlotDelivery(group, message, slot, chunk, now)
+            delivery = new(SlotDelivery)  # and what its `__init__` does, which would cost a call
+            delivery.group, delivery.message, delivery.started = group, message, slot.started
+            delivery._slot, delivery._chunk, delivery._index, delivery._now = slot, chunk, slot.index, now  # noqa: SLF001
+            window = chunk.window
+            delivery.epoch = None if window is None else window.epoch
         value: object = None if before is None else before(delivery)
         if value is None:
             try:
