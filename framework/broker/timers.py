@@ -1,4 +1,4 @@
-"""What the broker needs of an event loop: its time, its next turn, and callbacks later. An asyncio loop fits."""
+"""What the broker needs of an event loop: its time, and callbacks later. An asyncio loop fits."""
 
 from __future__ import annotations
 
@@ -16,5 +16,4 @@ class Timers(Protocol):
     """Handed in, so that tests and simulations turn the time themselves."""
 
     def time(self) -> float: ...
-    def call_soon(self, callback: Callable[..., Any], *args: Any) -> Any: ...
     def call_later(self, delay: float, callback: Callable[..., Any], *args: Any) -> Timer: ...

@@ -148,8 +148,9 @@ class Unloaded:
 
 
 def load_rest() -> Iterator[None]:
-    """Import one at each step, of those whose requests have not come yet."""
-    for handler in list(HANDLERS.values()):
+    """Import one at each step, of those whose requests have not come yet; family by family, each a step of its own."""
+    for code in sorted(TABLE, key=TABLE.__getitem__):
+        handler = HANDLERS[code]
         if isinstance(handler, Unloaded):
             handler.load()
             yield

@@ -94,16 +94,11 @@ def wipe_write_perm(request: Request) -> Answer:
 def add_write_perm(request: Request) -> Answer:
     """ADD_WRITE_PERM_OF_BROKER (327): routes show a broker's topics as they are again; answers their number.
 
-    Differences: it holds until the other of 205 and 327, or a restart. RocketMQ's name server forgets it when the
-    broker registers a changed topic, and 327 makes every topic 6, also one that was never writable. The broker itself
-    stores what reaches it, as RocketMQ's does.
+    Differences: those of 205.
     """
     header = request.header(AddWritePermissionRequest)
     count = _wipe(request.node.neighbours(), header.broker_name, is_wiped=False)
     return ok(to_fields(AddWritePermissionAnswer(add_topic_count=count)))
-
-
-_VALUES_MAX = 1000
 
 
 def delete_topic_route(_: Request) -> Answer:
@@ -113,6 +108,9 @@ def delete_topic_route(_: Request) -> Answer:
     here.
     """
     return ok()
+
+
+_VALUES_MAX = 1000
 
 
 def put_value(request: Request) -> Answer:
