@@ -30,7 +30,7 @@ from framework.wire.bodies.route import MASTER, ClusterInfo
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.exchanges import Exchange, body_of
-from framework.wire.requests.admin import BrokerRuntimeRequest
+from framework.wire.requests.admin import BrokerConfigRequest, BrokerRuntimeRequest
 from framework.wire.requests.route import ClusterInfoRequest
 
 T = TypeVar("T")
@@ -83,6 +83,15 @@ def _seen(name: str, at_ms: int) -> str:
 
 BROKERS: Exchange[list[BrokerPlace]] = Exchange(ClusterInfoRequest(), _places)
 """All brokers that a name server knows, sorted by name."""
+
+
+def _pairs(answer: RemotingCommand) -> dict[str, str]:
+    pairs = (line.partition("=") for line in answer.body.decode(errors="replace").splitlines())
+    return {name.strip(): text.strip() for name, _, text in pairs}
+
+
+BROKER_CONFIG: Exchange[dict[str, str]] = Exchange(BrokerConfigRequest(), _pairs)
+"""All settings of a broker, which may hold passwords: take the named ones only."""
 
 
 class Admin:

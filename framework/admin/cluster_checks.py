@@ -121,9 +121,7 @@ def _clocks(facts: ClusterFacts) -> Iterator[Said]:
     for broker in facts.brokers:
         if isinstance(broker.ahead, FrameworkError):
             yield Unlooked("what time it is there", broker.name, reason_of(broker.ahead))
-            continue
-        off_ms = max(broker.ahead.low_ms, -broker.ahead.high_ms, 0)
-        if off_ms >= OFF_MS:
+        elif (off_ms := broker.off_ms or 0) >= OFF_MS:
             side = "ahead of" if broker.ahead.low_ms > 0 else "behind"
             yield Finding(
                 f"the clocks differ: the broker's is at least {off_ms / 1000:,.0f} s {side} this machine's",

@@ -245,10 +245,6 @@ class LetterChoice:
     place: str | None = None
     """Where one letter lies: it and no other."""
 
-    @property
-    def is_everything(self) -> bool:
-        return self.since_ms is None and self.key is None and self.reason is None and self.place is None
-
     def has(self, letter: Letter) -> bool:
         if self.since_ms is not None and letter.dead_ms < self.since_ms:
             return False

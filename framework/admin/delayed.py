@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from framework.admin import browse
 from framework.admin.browse import Scan, Span
-from framework.admin.cluster import Admin
+from framework.admin.cluster import BROKER_CONFIG, Admin
 from framework.admin.groups import reason_of
 from framework.admin.traces import REAL_TOPIC
 from framework.errors import FrameworkError
@@ -22,8 +22,6 @@ from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX, SCHEDULE_TOPIC, retry_topic
 from framework.reading.pulls import EVERYTHING
 from framework.wire import exchanges
-from framework.wire.exchanges import Exchange
-from framework.wire.requests.admin import BrokerConfigRequest
 
 SCANNED_MAX = 5_000
 BYTES_MAX = 64 * 1024 * 1024
@@ -101,13 +99,11 @@ def _count(admin: Admin, spans: list[Span], delays_ms: Mapping[MessageQueue, int
 
 def _ladders(admin: Admin, brokers: Collection[str]) -> dict[str, tuple[int, ...]]:
     """How long each broker's levels last: they are its setting."""
-    asked = Exchange(BrokerConfigRequest(), lambda answer: ladder(_setting(answer.body, "messageDelayLevel")))
-    return {place.name: admin.ask(place, asked) for place in admin.brokers() if place.name in brokers}
-
-
-def _setting(body: bytes, name: str) -> str:
-    pairs = (line.partition("=") for line in body.decode(errors="replace").splitlines())
-    return next((text.strip() for each, _, text in pairs if each.strip() == name), "")
+    return {
+        place.name: ladder(admin.ask(place, BROKER_CONFIG).get("messageDelayLevel", ""))
+        for place in admin.brokers()
+        if place.name in brokers
+    }
 
 
 def _span(admin: Admin, queue: MessageQueue, since_ms: int) -> Span:

@@ -10,23 +10,19 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from framework.admin import dead_letters
-from framework.admin.cluster import BROKERS, Admin, BrokerPlace
+from framework.admin.cluster import BROKER_CONFIG, BROKERS, Admin, BrokerPlace
 from framework.admin.findings import Told, tried
-from framework.admin.groups import view
+from framework.admin.groups import GROUP_CONFIGS, view
 from framework.admin.positions import Positions, positions
 from framework.core.broker_time import Reading
 from framework.errors import BrokerUnreachable, FrameworkError, NotConnected
 from framework.model.queue import MessageQueue
 from framework.model.reserved import DEAD_LETTER_PREFIX, progress_topic, retry_topic
 from framework.wire import exchanges
-from framework.wire.bodies.config import GroupConfig, GroupConfigTable, TopicConfig, TopicConfigTable
+from framework.wire.bodies.config import GroupConfig, TopicConfig, TopicConfigTable
 from framework.wire.bodies.route import MASTER, PERM_READ, TopicRoute
 from framework.wire.exchanges import Exchange, body_of
-from framework.wire.requests.admin import (
-    AllGroupConfigsRequest,
-    AllTopicConfigsRequest,
-    BrokerConfigRequest,
-)
+from framework.wire.requests.admin import AllTopicConfigsRequest
 
 CREATES_TOPICS = "autoCreateTopicEnable"
 CREATES_GROUPS = "autoCreateSubscriptionGroup"
@@ -58,6 +54,11 @@ class BrokerFacts:
     @property
     def name(self) -> str:
         return self.place.name
+
+    @property
+    def off_ms(self) -> int | None:
+        """By how much its clock differs from this machine's, at least; None where it does not tell its time."""
+        return None if isinstance(self.ahead, FrameworkError) else max(self.ahead.low_ms, -self.ahead.high_ms, 0)
 
     def is_on(self, name: str) -> bool | None:
         """How a switch of it stands; None where it has not said."""
@@ -149,21 +150,16 @@ def _broker(admin: Admin, place: BrokerPlace, now_ms: Callable[[], int]) -> Brok
             away = error if number == MASTER else away
     if away is not None:  # each further question would wait as long
         return BrokerFacts(place, away, away, away, away, unreached=unreached)
-    groups = tried(lambda: admin.ask(place, Exchange(AllGroupConfigsRequest(), body_of(GroupConfigTable))))
+    groups = tried(lambda: admin.ask(place, GROUP_CONFIGS))
     return BrokerFacts(
         place,
-        tried(lambda: admin.ask(place, Exchange(BrokerConfigRequest(), lambda answer: _settings(answer.body)))),
+        tried(lambda: {name: text for name, text in admin.ask(place, BROKER_CONFIG).items() if name in SETTINGS}),
         tried(lambda: _ahead(admin, place, now_ms)),
         tried(lambda: admin.ask(place, Exchange(AllTopicConfigsRequest(), body_of(TopicConfigTable))).topics),
         groups if isinstance(groups, FrameworkError) else groups.groups,
         {} if isinstance(groups, FrameworkError) else groups.forbidden,
         unreached,
     )
-
-
-def _settings(body: bytes) -> dict[str, str]:
-    pairs = (line.partition("=") for line in body.decode(errors="replace").splitlines())
-    return {name: text.strip() for name, _, text in pairs if name in SETTINGS}
 
 
 def _ahead(admin: Admin, place: BrokerPlace, now_ms: Callable[[], int]) -> Reading:

@@ -6,13 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from framework.admin.cluster import Admin, BrokerPlace
-from framework.errors import (
-    BrokerUnreachable,
-    FrameworkError,
-    ProtocolError,
-    Refused,
-    nearest,
-)
+from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused, nearest
 from framework.mistakes import NotInCluster
 from framework.model.queue import MessageQueue
 from framework.model.reserved import REPLAY_PREFIX, TOOLS_GROUP
@@ -29,6 +23,7 @@ SYSTEM_GROUPS = frozenset({
     "CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "__MONITOR_CONSUMER", "CLIENT_INNER_PRODUCER",
 })  # fmt: skip
 _SYSTEM_PREFIXES = ("CID_RMQ_SYS_", "CID_SYS_RMQ_")
+GROUP_CONFIGS = Exchange(AllGroupConfigsRequest(), body_of(GroupConfigTable))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +90,7 @@ def all_groups(admin: Admin, *, with_own: bool = False) -> tuple[list[str], dict
 
     What an earlier look found at such a broker counts as a group, too.
     """
-    answers = admin.ask_each(lambda _: Exchange(AllGroupConfigsRequest(), body_of(GroupConfigTable)))
+    answers = admin.ask_each(lambda _: GROUP_CONFIGS)
     names = {name for table in answers.found.values() for name in table.groups}
     failed = {name: str(error) for name, error in answers.failed.items()}
     failed |= admin.absent({*answers.found, *answers.failed})

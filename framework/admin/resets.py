@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from framework.admin import groups
 from framework.admin.browse import spans
-from framework.admin.cluster import Admin
+from framework.admin.cluster import BROKER_CONFIG, Admin
 from framework.admin.memory import PendingReset
 from framework.admin.moments import Moment
 from framework.admin.positions import positions
@@ -24,7 +24,7 @@ from framework.wire import exchanges
 from framework.wire.bodies.progress import ResetOffsets
 from framework.wire.bodies.route import MASTER
 from framework.wire.exchanges import Exchange, body_of
-from framework.wire.requests.admin import BrokerConfigRequest, ResetOffsetRequest
+from framework.wire.requests.admin import ResetOffsetRequest
 
 BY_BROKER = "useServerSideResetOffset"
 CLOCKS_APART_MS = 60_000
@@ -111,13 +111,9 @@ def apply(admin: Admin, group: str, resets: Sequence[QueueReset]) -> list[tuple[
 
 
 def _keep_resets(admin: Admin) -> dict[str, bool]:
-    """Broker -> whether it keeps resets itself. One that may not be asked for its settings counts as one that does not.
-
-    Its lines are not ours to take apart beyond this one name.
-    """
-    answers = admin.ask_each(lambda _: Exchange(BrokerConfigRequest(), lambda answer: answer.body))
-    wanted = f"{BY_BROKER}=true".encode()
-    return {broker: any(line.strip() == wanted for line in text.splitlines()) for broker, text in answers.found.items()}
+    """Broker -> whether it keeps resets itself; one that may not be asked counts as one that does not."""
+    found = admin.ask_each(lambda _: BROKER_CONFIG).found
+    return {broker: settings.get(BY_BROKER) == "true" for broker, settings in found.items()}
 
 
 def _by_broker(admin: Admin, group: str, reset: QueueReset) -> None:

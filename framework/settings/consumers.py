@@ -10,8 +10,7 @@ from framework.core import limits
 from framework.model.allocation import Allocation
 from framework.model.reserved import TRACE_TOPIC
 from framework.model.subscription import Start
-from framework.settings.fields import AllocationSetting, Live, RateSetting, StartSetting, TopicName
-from framework.settings.section import Section
+from framework.settings.fields import AllocationSetting, Live, RateSetting, Section, StartSetting, TopicName
 from framework.settings.units import Duration, Size
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import yaml
 
 from framework.errors import ConfigurationError, shorten
 from framework.mistakes import NotYaml
+from framework.settings.models import Path
 
 BYTES_MAX = 1 << 20
 DEPTH_MAX = 50
@@ -29,8 +30,6 @@ _CORE_TAGS = frozenset(_CORE + name for name in ("str", "int", "float", "bool", 
 
 # The C parser where PyYAML has it: 20 times as fast, and it does not recurse on nested brackets.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-Path: TypeAlias = tuple[str, ...]
 
 
 @dataclass(slots=True)

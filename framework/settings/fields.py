@@ -1,4 +1,5 @@
-"""Types of single settings: how each is read from text, which values it allows, and what an edit of it does.
+"""What sections share, and types of single settings: how each is read from text, which values it allows, and what an
+edit of it does.
 
 Owns no setting. Text that cannot be read raises ValueError with an example.
 """
@@ -11,9 +12,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema, model_validator
 from pydantic.fields import FieldInfo
 
 from framework.model import durations
@@ -25,10 +26,42 @@ from framework.model.subscription import Start
 from framework.settings import box_limits
 from framework.settings.units import DURATION_PATTERN
 
-if TYPE_CHECKING:
-    from framework.settings.schema import ObserveSettings
-
 T = TypeVar("T")
+
+
+class Section(BaseModel):
+    """What all sections share: they are frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_default=True,
+        hide_input_in_errors=True,
+        arbitrary_types_allowed=True,
+        use_attribute_docstrings=True,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, value: Any) -> Any:
+        """`tls:` with no value means the default, as for an empty list or mapping. A single value that is empty is an
+        error, unless its field allows it.
+        """
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            return value
+        fields = cls.model_fields
+        return {key: each for key, each in value.items() if each is not None or not _is_collection(fields.get(key))}
+
+
+def _is_collection(field: FieldInfo | None) -> bool:
+    if field is None or field.is_required() or any(hasattr(each, "min_length") for each in field.metadata):
+        return False
+    kind = field.annotation
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    return get_origin(kind) in {tuple, Mapping}
 
 
 class OnEdit(Enum):
@@ -73,19 +106,6 @@ def _address(text: str) -> str:
 
 TOKEN_LENGTH_MIN = 20
 """Signs of a token that opens the dashboard: whoever guesses has no other lock before them."""
-
-
-def standing_open(observe: ObserveSettings) -> str:
-    """What of `observe` nobody locked; empty where all is."""
-    if observe.listen and not (observe.is_loopback or observe.token or observe.public):
-        ways = "give it a token, or write what all may read: public: [metrics, probes]"
-        return f"listen {observe.listen!r}: other machines reach it; {ways}"
-    if observe.dashboard and not (observe.listen and len(observe.token.reveal()) >= TOKEN_LENGTH_MIN):
-        opens = f"a token of {TOKEN_LENGTH_MIN} characters or more that opens it"
-        return f"dashboard: it needs listen, and {opens}; the rest stays open by public: [metrics, probes]"
-    if observe.allow_writes and not observe.dashboard:
-        return "allow_writes: it is about the dashboard; write dashboard: true, too"
-    return ""
 
 
 def is_loopback(host: str) -> bool:

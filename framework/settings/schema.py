@@ -19,6 +19,7 @@ from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.model.durations import to_text
 from framework.settings.consumers import ConsumerSettings
 from framework.settings.fields import (
+    TOKEN_LENGTH_MIN,
     Address,
     Addresses,
     BoxLimits,
@@ -32,15 +33,14 @@ from framework.settings.fields import (
     Live,
     Networks,
     Readable,
+    Section,
     Texts,
     is_loopback,
     several,
-    standing_open,
 )
 from framework.settings.hidden import Hidden
 from framework.settings.mistakes import Places, translated, without_mistaken
 from framework.settings.secret import Secret
-from framework.settings.section import Section
 from framework.settings.units import Duration, Size
 
 SOURCES = "_sources"
@@ -196,8 +196,17 @@ class ObserveSettings(Section):
 
     @model_validator(mode="after")
     def _is_closed(self) -> Self:
-        if why := standing_open(self):
-            raise ValueError(why)
+        """Nothing stands open that nobody locked."""
+        if self.listen and not (self.is_loopback or self.token or self.public):
+            ways = "give it a token, or write what all may read: public: [metrics, probes]"
+            raise ValueError(f"listen {self.listen!r}: other machines reach it; {ways}")
+        if self.dashboard and not (self.listen and len(self.token.reveal()) >= TOKEN_LENGTH_MIN):
+            opens = f"a token of {TOKEN_LENGTH_MIN} characters or more that opens it"
+            raise ValueError(
+                f"dashboard: it needs listen, and {opens}; the rest stays open by public: [metrics, probes]"
+            )
+        if self.allow_writes and not self.dashboard:
+            raise ValueError("allow_writes: it is about the dashboard; write dashboard: true, too")
         return self
 
 

@@ -322,8 +322,8 @@ def _drop(arguments: argparse.Namespace, admin: Admin) -> int:
     group = admin.wrapped(arguments.group)
     moves = replays.fronts(admin, dead_letters.queues(admin, group), arguments.limit)
     count = replays.passed_over(moves)
-    letters = "dead letter" if count == 1 else "dead letters"
-    summary = f"{arguments.group}: {table.count(count)} {letters} passed over; brokers keep them as long as any message"
+    passed = f"{table.some(count, 'dead letter')} passed over"
+    summary = f"{arguments.group}: {passed}; brokers keep them as long as any message"
     if not changes.is_agreed(arguments, "dlq drop", summary, MOVES, rows_of(moves)):
         return changes.undone(arguments)
     replays.drop(admin, group, moves)

@@ -186,10 +186,6 @@ class _Tally:
         return f"{table.count(round(self.count / seconds))} a second" if seconds > 0 else "at once"
 
 
-def _messages(number: int) -> str:
-    return f"{table.count(number)} message{'' if number == 1 else 's'}"
-
-
 def _size_of(source: IO[bytes]) -> int | None:
     """Of a file; None for a pipe, which does not say."""
     try:
@@ -219,7 +215,7 @@ async def _send_all(
         finally:
             tally.end()
     if arguments.ndjson:
-        output.tell(f"sent: {_messages(tally.count)} to {arguments.topic}, {tally.rate}")
+        output.tell(f"sent: {table.some(tally.count, 'message')} to {arguments.topic}, {tally.rate}")
     return ExitCode.CLEAN
 
 
@@ -272,7 +268,7 @@ async def _in_turns(
 
 def _say_stored(count: int, lines: list[int], errors: list[Exception]) -> None:
     """What a send that broke off has stored, and of which lines that is not known."""
-    stored = f"stored: {_messages(count)}"
+    stored = f"stored: {table.some(count, 'message')}"
     if lines:
         unanswered = any(isinstance(error, RequestTimedOut | ConnectionLost) for error in errors)
         which = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(map(str, lines[:LINES_SHOWN]))}"

@@ -11,6 +11,7 @@ from typing import Any
 
 from framework.cli.dashboard import words
 from framework.cli.dashboard.exchanges import HTML, address
+from framework.errors import FrameworkError
 from framework.net.http.messages import HttpResponse
 
 HERE = Path(__file__).parent
@@ -42,6 +43,7 @@ class Pages:
                 for name in ("count", "rate", "age", "age_ms", "milliseconds", "instant", "clock", "size", "line")
             }
         )
+        self._templates.filters["known"] = lambda told: None if isinstance(told, FrameworkError) else told
         self._templates.globals["address"] = address
         self._files = {path: (HERE / "static" / name).read_bytes() for path, (name, _) in STATIC.items()}
 

@@ -77,34 +77,9 @@ def brokers(visit: Visit) -> BrowserPage:
     with visit.desk.admin() as admin:
         found = tried(lambda: facts.cluster(admin, visit.desk.now_ms))
     if isinstance(found, FrameworkError):
-        return BrowserPage("brokers.html", "Brokers", {"failure": str(found), "servers": [], "rows": []})
-    rows = []
-    for each in found.brokers:
-        ahead = each.ahead
-        rows.append(
-            {
-                "name": each.name,
-                "cluster": each.place.cluster,
-                "addresses": sorted(each.place.addresses.items()),
-                "unreached": each.unreached,
-                "is_well": each.place.master is not None and not each.unreached,
-                "topics": None if isinstance(each.topics, FrameworkError) else len(each.topics),
-                "groups": None if isinstance(each.groups, FrameworkError) else len(each.groups),
-                "clock": None if isinstance(ahead, FrameworkError) else max(ahead.low_ms, -ahead.high_ms, 0),
-                "settings": {} if isinstance(each.settings, FrameworkError) else dict(each.settings),
-            }
-        )
-    servers = []
-    for name, told in found.name_servers.items():
-        is_silent = isinstance(told, FrameworkError)
-        servers.append(
-            {
-                "name": name,
-                "brokers": None if isinstance(told, FrameworkError) else len(told),
-                "trouble": str(told) if is_silent else "",
-            }
-        )
-    return BrowserPage("brokers.html", "Brokers", {"failure": "", "servers": servers, "rows": rows})
+        return BrowserPage("brokers.html", "Brokers", {"failure": str(found), "servers": {}, "brokers": []})
+    shown = {"failure": "", "servers": found.name_servers, "brokers": found.brokers}
+    return BrowserPage("brokers.html", "Brokers", shown)
 
 
 def applications(visit: Visit) -> BrowserPage:

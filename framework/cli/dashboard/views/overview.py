@@ -33,7 +33,8 @@ def page(visit: Visit) -> BrowserPage:
             "troubles": found[:TROUBLES_MAX],
             "more": max(len(found) - TROUBLES_MAX, 0),
             "sparks": sparks(look),
-            "rows": [row(each) for each in look.groups.values()],
+            "groups": list(look.groups.values()),
+            "lag_over_time": lag_over_time,
         },
         is_live=True,
     )
@@ -106,23 +107,5 @@ def _round(points: history.Points) -> history.Points:
     return [(at_ms // ROUND_MS * ROUND_MS, value) for at_ms, value in points]
 
 
-def row(group: GroupLook) -> dict[str, object]:
-    """One group's line."""
-    found, track = group.found, group.track
-    queues = len(found.rows) if found else None
-    owned = sum(each.owner is not None for each in found.rows) if found else None
-    return {
-        "name": group.name,
-        "state": group.state,
-        "members": group.members,
-        "queues": queues,
-        "owned": owned,
-        "lag": group.lag,
-        "behind_s": group.behind_s,
-        "in_s": track.in_s,
-        "out_s": track.out_s,
-        "failed_s": track.samples[-1].failed_s if track.samples else None,
-        "dead": group.letters.waiting,
-        "dead_unasked": group.letters.unasked,
-        "spark": words.spark("Lag", track.line(lambda each: each.lag), show=words.count, tone="note"),
-    }
+def lag_over_time(group: GroupLook) -> words.Spark:
+    return words.spark("Lag", group.track.line(lambda each: each.lag), show=words.count, tone="note")
