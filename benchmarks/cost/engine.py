@@ -17,10 +17,10 @@ from pydantic import BaseModel
 from framework import Message, Retry, consumer
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
-from framework.core.flow_control import FlowLimits
 from framework.core.offsets import OffsetTable
 from framework.core.order_lease import OrderLease
 from framework.core.queue_flow import QueueFlow
+from framework.core.window import FlowLimits
 from framework.declare import ConsumerSpec
 from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost

@@ -25,11 +25,10 @@ from enum import Enum
 from typing import TypeAlias
 
 from framework.core import limits
+from framework.core.backoff import Health, Trouble
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk, Run
-from framework.core.flow_control import FlowLimits, reason_to_wait
-from framework.core.health import Health, Trouble
-from framework.core.window import Window
+from framework.core.window import FlowLimits, Window, reason_to_wait
 from framework.model.message import Message
 from framework.model.pulled import BUSY, Damaged, Failed, Found, NothingNew, OffsetIllegal, Popped, PullResult
 from framework.model.queue import MessageQueue

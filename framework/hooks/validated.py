@@ -1,4 +1,5 @@
-"""Turns what is written for a plugin into an instance of its model: its settings, and a strategy's options.
+"""Turns what is written for a plugin into an instance of its model: its settings, and a strategy's options; and finds
+what plugins offer by the name that settings write.
 
 A model contains the plugin's code, so everything that it raises is reported under the plugin's name. The settings know
 where a value was written.
@@ -7,16 +8,18 @@ where a value was written.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol, TypeAlias, get_args, get_type_hints, is_typeddict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar, get_args, get_type_hints, is_typeddict
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails
 
-from framework.errors import ConfigurationMistakes, Findings
+from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, nearest
 from framework.hooks.failures import plugin_failure
-from framework.mistakes import PluginBroken
+from framework.mistakes import NameUnknown, OfferWrong, PluginBroken, WrongValue
+from framework.model.allocation import Allocation
+from framework.model.contracts import AllocationStrategy, TakesOptions
 
 
 class Origin(Protocol):
@@ -152,3 +155,58 @@ def _models(annotation: Any) -> list[Any]:
     if is_model or is_typeddict(annotation) or (isinstance(annotation, type) and dataclasses.is_dataclass(annotation)):
         return [annotation]
     return [model for argument in get_args(annotation) for model in _models(argument)]
+
+
+T = TypeVar("T")
+Contain = Callable[[str, AllocationStrategy], AllocationStrategy]
+
+
+def _as_it_is(_: str, strategy: AllocationStrategy) -> AllocationStrategy:
+    return strategy
+
+
+def choose(
+    allocation: Allocation,
+    strategies: Mapping[str, AllocationStrategy],
+    path: tuple[str, ...],
+    origin: Origin,
+    contained: Contain = _as_it_is,
+) -> AllocationStrategy:
+    """The strategy for what was written at `path`; raises ConfigurationError (or several) with file and line.
+
+    `contained(name, strategy)` is called in the strategy's place, and for one that another strategy's option names.
+    """
+    name, here = allocation.name, (*path, allocation.name)
+    place = origin.place(*here) or origin.place(*path)
+    strategy = named("strategy", name, strategies, path, origin)
+    try:
+        if not isinstance(strategy, TakesOptions):
+            if allocation.options:
+                raise WrongValue(f"{'.'.join(path)}: the strategy {name!r} has no options", place=place)
+            return contained(name, strategy)
+        options = validated(strategy.options, allocation.options, here, origin)
+        configured = strategy.configured(
+            options, lambda inner, option: choose(inner, strategies, (*here, option), origin, contained)
+        )
+        return contained(name, configured)
+    except ConfigurationError:
+        raise
+    except BaseException as error:
+        plugin_failure(error)
+        reason = f"the strategy {name!r} failed: {type(error).__name__}: {error}"
+        raise OfferWrong(f"{'.'.join(path)}: {reason}", place=place) from error
+
+
+def named(
+    what: str, name: str, offered: Mapping[str, T], path: tuple[str, ...], origin: Origin, also: Sequence[str] = ()
+) -> T:
+    """What plugins offer by this name, which is written at `path`. ConfigurationError with file, line and the nearest
+    name, or all of them; `also` may be written, and are no plugin's.
+    """
+    found = offered.get(name)
+    if found is None:
+        known = [*also, *offered]
+        hint = nearest(name, known) or f"; known: {', '.join(known)}"
+        place = origin.place(*path, name) or origin.place(*path)
+        raise NameUnknown(f"{'.'.join(path)}: no {what} {name!r}{hint}", place=place)
+    return found

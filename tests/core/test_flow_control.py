@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from framework.core.flow_control import FlowLimits, reason_to_wait
+from framework.core.window import FlowLimits, reason_to_wait
 from tests.core.making import admit, window_at
 
 BOUNDS = FlowLimits(messages_max=4, bytes_max=1_000, span_max=50)

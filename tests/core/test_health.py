@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framework.core import limits
-from framework.core.health import LOGGED_AT, Health
+from framework.core.backoff import LOGGED_AT, Health
 
 
 def wait_after_nothing(health: Health) -> int:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from framework.core import limits, queue_flow
 from framework.core.budget import Budget
-from framework.core.flow_control import FlowLimits
 from framework.core.queue_flow import POSITION, TRANSITIONS, Pull, QueueFlow, QueueState, Wait
+from framework.core.window import FlowLimits
 from framework.model.pulled import BUSY, Failed, Found, NothingNew, OffsetIllegal, PullResult
 from tests.core.making import PLENTY, QUEUE, THE_RUN, finish, messages_at
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from framework.core.budget import Budget
-from framework.core.flow_control import FlowLimits
 from framework.core.queue_flow import POSITION, RETIRE, Pull, Wait
+from framework.core.window import FlowLimits
 from framework.model.pulled import Failed, NothingNew, OffsetIllegal, PullResult
 from tests.core.making import PLENTY, THE_RUN, finish
 from tests.core.test_queue_flow import FLOWING, HELD, POSITIONING, RELEASED, flow_at, found, new_flow, plain

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from framework.core.budget import Budget
-from framework.core.flow_control import FlowLimits
 from framework.core.queue_flow import POSITION, RETIRE, QueueFlow, QueueState, Wait
+from framework.core.window import FlowLimits
 from tests.core.making import PLENTY, QUEUE
 from tests.core.test_queue_flow import found, plain
 

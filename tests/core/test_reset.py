@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from framework.core.budget import Budget
-from framework.core.flow_control import FlowLimits
 from framework.core.queue_flow import Pull, QueueFlow, QueueState
+from framework.core.window import FlowLimits
 from framework.model.pulled import Failed, Found
 from framework.model.queue import MessageQueue
 from tests.core.making import messages_at

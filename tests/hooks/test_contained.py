@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from framework.hooks import hookimpl
 from framework.hooks.contained import SENT_BACK
 from framework.hooks.host import PluginHost
-from framework.hooks.strategies import choose
+from framework.hooks.validated import choose
 from framework.model.allocation import Allocation
 from framework.model.contracts import AllocationStrategy, Remarks
 from framework.model.delivery import Delivery

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from framework.errors import ConfigurationError
 from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
-from framework.hooks.strategies import named
+from framework.hooks.validated import named
 from framework.model.contracts import ExpiryPolicy
 from framework.model.delivery import Delivery
 from framework.model.message import Message

@@ -12,7 +12,7 @@ from framework.hooks.builtin.allocation.consistent_hash import ConsistentHash
 from framework.hooks.builtin.allocation.machine_room import MachineRoom
 from framework.hooks.builtin.allocation.nearby import Nearby
 from framework.hooks.host import PluginHost
-from framework.hooks.strategies import choose
+from framework.hooks.validated import choose
 from framework.model.contracts import AllocationStrategy
 from framework.model.queue import MessageQueue
 from framework.settings.sources import load

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from framework.errors import ConfigurationError
 from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
-from framework.hooks.strategies import choose
+from framework.hooks.validated import choose
 from framework.model.allocation import Allocation
 from framework.settings.schema import AppSettings
 

@@ -17,7 +17,7 @@ from framework.errors import BodyUndecodable, ConfigurationError, FrameworkError
 from framework.hooks import BoxRequest, hookimpl
 from framework.hooks.contained import SENT_BACK
 from framework.hooks.host import PluginHost
-from framework.hooks.strategies import choose
+from framework.hooks.validated import choose
 from framework.model.allocation import Allocation
 from framework.model.box import BoxFailed
 from framework.model.delivery import Delivery

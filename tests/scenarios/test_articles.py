@@ -12,9 +12,9 @@ import pytest
 from framework import Message, consumer
 from framework.core.assignment import allocate
 from framework.core.batch import spread
-from framework.core.flow_control import FlowLimits, reason_to_wait
 from framework.core.line import Line, Portion
 from framework.core.retry import SendBack, decide
+from framework.core.window import FlowLimits, reason_to_wait
 from framework.hooks.builtin.allocation.averaging import Averaging
 from framework.hooks.builtin.allocation.circle import Circle
 from framework.model import delay_levels

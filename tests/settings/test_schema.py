@@ -7,7 +7,7 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from framework.core.flow_control import FlowLimits
+from framework.core.window import FlowLimits
 from framework.model.subscription import Start
 from framework.settings.consumers import ConsumerSettings
 from framework.settings.schema import AppSettings, TlsSettings

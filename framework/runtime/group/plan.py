@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from framework.core import limits
-from framework.core.flow_control import FlowLimits
 from framework.core.results import Result
 from framework.core.skipping import SkipRules
+from framework.core.window import FlowLimits
 from framework.hooks.listeners import Listeners
 from framework.model.contracts import AllocationStrategy, ExpiryPolicy, ProgressStore
 from framework.model.message import Message

@@ -14,7 +14,7 @@ from framework.client.cluster import Cluster
 from framework.client.kept_progress import KeptProgress
 from framework.client.producer import Producer
 from framework.core import limits
-from framework.core.proof import proof_of
+from framework.core.ranges import proof_of
 from framework.errors import FrameworkError, Refused, StoreError, shorten
 from framework.hooks.failures import plugin_failure_awaited
 from framework.model.contracts import KeepsProgress, Kept

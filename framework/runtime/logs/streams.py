@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TextIO
 
-WAITING_MAX = 1 << 20
-"""Bytes that wait for the reader of one stream: some thousand lines."""
+WAITING_MAX = 8 << 20
+"""Bytes that wait for the reader of one stream: some ten thousand lines, a second of events of a busy process."""
 EXIT_SECONDS = {"stdout": 5.0, "stderr": 1.0}
 """How long the end of the process waits for a reader that does not keep up."""
 PIECE = 4096  # what a pipe that has room at all takes whole (PIPE_BUF)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from framework.core.proof import key_of
+from framework.core.ranges import key_of
 from framework.core.skipping import SkipRules
 from framework.declare import Consumer, ConsumerSpec
 from framework.declare.arguments import Argument
 from framework.errors import ConfigurationError, Findings, nearest
 from framework.hooks.host import PluginHost
-from framework.hooks.strategies import choose, named
+from framework.hooks.validated import choose, named
 from framework.mistakes import FolderUnusable, NameUnknown, SettingUseless
 from framework.model.contracts import ProgressStore
 from framework.model.message import Message

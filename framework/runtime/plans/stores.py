@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from framework.declare import ConsumerSpec
 from framework.hooks.failures import plugin_failure, reject_coroutine
-from framework.hooks.strategies import named
+from framework.hooks.validated import named
 from framework.mistakes import FolderUnusable, SettingUseless
 from framework.model.contracts import DedupStore
 from framework.ports import Workers, World

@@ -29,9 +29,8 @@ from framework.services.call.arguments import invocation_of
 from framework.services.call.around import surrounded
 from framework.services.call.once import Once
 from framework.services.call.publishing import Means, published, replied
-from framework.services.call.run_once import failure_at_once, failure_awaited
+from framework.services.call.run_once import failure_at_once, failure_awaited, on_thread
 from framework.services.call.undecodable import Undecodable
-from framework.services.crew.on_thread import on_thread
 from framework.services.crew.run import RUNNING, is_given_up
 
 Before = Callable[[Delivery], Drop | RetryLater | None]

@@ -11,14 +11,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
+from threading import get_ident
 from typing import Any, TypeVar, cast
 
 from framework.core.results import failure_of
 from framework.hooks.failures import is_raised
 from framework.net.task_tree import is_to_end
+from framework.net.wakeup import bring_home
 from framework.ports import Workers
-from framework.services.crew.on_thread import on_thread
-from framework.services.crew.run import is_given_up
+from framework.services.crew.run import RUNNING, is_given_up
 
 T = TypeVar("T")
 ENDS = (SystemExit, KeyboardInterrupt)
@@ -97,3 +98,38 @@ def _forget_cancellations(task: asyncio.Task[Any]) -> None:
 def _cancelled(error: BaseException) -> Exception:
     said = f": {error}" if str(error) else ""
     return RuntimeError(f"the handler was cancelled from within{said}").with_traceback(error.__traceback__)
+
+
+async def on_thread(workers: Workers, job: Callable[[], T]) -> T:
+    """What the job returns or raises, late or not: a plain function of a handler, or several, while a worker waits for
+    it in its place. It is left to itself where everything of ours ends.
+
+    A thread cannot be stopped. So the worker stays until the job has ended, whoever cancels it, a limit or a plugin:
+    what hangs keeps its place, however it is run. `crew/threads.py` runs what needs no worker beside its thread.
+    """
+    slot, task, loop = RUNNING.get(), asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None, "only a task awaits a thread"
+    home: asyncio.Future[T] = loop.create_future()
+    cancelled: asyncio.CancelledError | None = None
+
+    def work() -> T:
+        if slot is not None:
+            slot.worker = get_ident()
+        return job()
+
+    workers.submit(work, lambda result, error: bring_home(home, result, error))
+    try:
+        while True:
+            try:
+                result = await home
+            except asyncio.CancelledError as error:
+                if not home.cancelled() or is_to_end(task):
+                    raise  # the job's own, or everything ends
+                cancelled, home = error, loop.create_future()
+                continue
+            if cancelled is not None and not is_given_up():
+                raise cancelled  # a plugin's that waits no longer, say
+            return result
+    finally:
+        if slot is not None:
+            slot.worker = task

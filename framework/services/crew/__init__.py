@@ -1,4 +1,4 @@
 """Who runs the handlers of concurrent groups: tasks, threads, batches, and the clock that watches them.
 
-Open to other rooms: `batches`, `expiry`, `on_thread`, `run`, `tasks`, `threads`.
+Open to other rooms: `batches`, `expiry`, `run`, `tasks`, `threads`.
 """

@@ -15,8 +15,7 @@ from framework.core.window import Window
 from framework.model.message import Message
 from framework.ports import Clock, Workers
 from framework.services.call.batch_calls import Batching, Results, results_of
-from framework.services.call.run_once import at_once, failure_awaited, heeded
-from framework.services.crew.on_thread import on_thread
+from framework.services.call.run_once import at_once, failure_awaited, heeded, on_thread
 from framework.services.crew.run import RUNNING
 from framework.services.orderly.desk import Lane
 

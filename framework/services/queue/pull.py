@@ -15,14 +15,13 @@ import structlog
 
 from framework import marks
 from framework.core import limits
+from framework.core.backoff import Trouble
 from framework.core.breaker import Breaker
 from framework.core.chunk import Chunk
-from framework.core.flow_control import FlowLimits
-from framework.core.health import Trouble
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import Position, Pull, QueueFlow, Wait
 from framework.core.statistics import Rates
-from framework.core.window import Window
+from framework.core.window import FlowLimits, Window
 from framework.errors import FrameworkError, is_said
 from framework.hooks.listeners import Listeners
 from framework.model.happenings import ChunkSummary

@@ -20,8 +20,8 @@ from framework.net.real_world import RealWorkers
 from framework.net.task_tree import TaskTree
 from framework.services.call.deliver import DeliveryHooks, call_for
 from framework.services.call.publishing import Means
+from framework.services.call.run_once import on_thread
 from framework.services.crew.expiry import Expiry
-from framework.services.crew.on_thread import on_thread
 from framework.services.crew.run import RUNNING
 from framework.services.crew.tasks import Crew
 from tests.patience import PATIENCE_S, soon, until

@@ -12,7 +12,7 @@ import pytest
 
 from framework.core.budget import Budget
 from framework.core.offsets import OffsetTable
-from framework.core.proof import proof_of
+from framework.core.ranges import proof_of
 from framework.core.window import Window
 from framework.errors import FrameworkError
 from framework.hooks.builtin.progress.progress_topic import TopicStore

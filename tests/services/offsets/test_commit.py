@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 
 from framework.core.budget import Budget
-from framework.core.flow_control import FlowLimits
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueFlow, QueueState
+from framework.core.window import FlowLimits
 from framework.errors import BrokerUnreachable, FrameworkError, Refused
 from framework.hooks.listeners import Listeners
 from framework.model.queue import MessageQueue

@@ -9,9 +9,8 @@ import pytest
 from framework.client.fences import Fence
 from framework.core import limits
 from framework.core.budget import Budget
-from framework.core.flow_control import FlowLimits
 from framework.core.queue_flow import QueueFlow
-from framework.core.window import Window
+from framework.core.window import FlowLimits, Window
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup

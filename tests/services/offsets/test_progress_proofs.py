@@ -8,8 +8,7 @@ import re
 import pytest
 
 from framework.core import limits
-from framework.core.proof import is_proof, key_of, proof_of
-from framework.core.ranges import Finished, ProgressRecord, mark_of
+from framework.core.ranges import Finished, ProgressRecord, is_proof, key_of, mark_of, proof_of
 from framework.hooks.builtin.progress.progress_topic import AFTER, EPOCH, PROOF, TopicStore
 from framework.model.message import KEYS, Message
 from framework.model.queue import MessageQueue

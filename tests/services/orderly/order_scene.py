@@ -11,10 +11,10 @@ import pytest
 from framework.core import limits
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
-from framework.core.flow_control import FlowLimits
 from framework.core.offsets import OffsetTable
 from framework.core.order_lease import OrderLease
 from framework.core.queue_flow import QueueFlow
+from framework.core.window import FlowLimits
 from framework.declare import consumer
 from framework.errors import BrokerUnreachable
 from framework.model.last_words import LastWords

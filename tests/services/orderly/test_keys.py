@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from framework.core.flow_control import FlowLimits
+from framework.core.window import FlowLimits
 from framework.model.message import SHARDING_KEY, Message
 from framework.model.outcome import DeadLetter, Suspend
 from framework.services.orderly.desk import contained, sharding_key

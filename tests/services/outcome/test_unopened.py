@@ -10,9 +10,9 @@ import pytest
 
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
-from framework.core.flow_control import FlowLimits
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import Pull, QueueFlow, Wait
+from framework.core.window import FlowLimits
 from framework.errors import BodyUnavailable, RecordDamaged
 from framework.model.message import Message
 from framework.model.outcome import RetryLater

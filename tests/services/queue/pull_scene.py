@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 from framework.core.budget import Budget
 from framework.core.chunk import Chunk
-from framework.core.flow_control import FlowLimits
 from framework.core.offsets import OffsetTable
 from framework.core.queue_flow import QueueFlow
-from framework.core.window import Window
+from framework.core.window import FlowLimits, Window
 from framework.hooks.listeners import NO_LISTENERS, Listeners
 from framework.model.message import Message
 from framework.model.pulled import Found, PullResult

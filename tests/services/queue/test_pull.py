@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from framework.client.fences import Fence
-from framework.core.flow_control import FlowLimits
+from framework.core.window import FlowLimits
 from framework.errors import BrokerUnreachable, FrameworkError
 from framework.hooks.listeners import Listeners
 from framework.model.happenings import ChunkSummary

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from framework.core.flow_control import FlowLimits
 from framework.core.queue_flow import QueueState
+from framework.core.window import FlowLimits
 from framework.model.pulled import PullResult
 from tests.services.parts import play, turns
 from tests.services.queue.pull_scene import Fixture, Script, found

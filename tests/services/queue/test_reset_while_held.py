@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from framework.core.flow_control import FlowLimits
 from framework.core.queue_flow import QueueFlow
+from framework.core.window import FlowLimits
 from framework.model.pulled import Found, PullResult
 from framework.services.queue.position import StartingPoint
 from framework.services.queue.pull import PullLoop

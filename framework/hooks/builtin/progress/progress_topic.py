@@ -5,7 +5,7 @@ the last one of the highest epoch is valid. An epoch is the offset that the brok
 acquisition: never twice the same, and higher each time.
 
 Whoever may write to the topic could say there that messages are done. So where members have a key, a record counts by
-its proof (`core/proof.py`), and one without makes all below it doubtful. What is copied has its proof with it. So a
+its proof (`core/ranges.py`), and one without makes all below it doubtful. What is copied has its proof with it. So a
 record says up to where its owner had looked for newer acquisitions, and a reader looks at all that follows.
 """
 
@@ -17,8 +17,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from framework.core import limits
-from framework.core.proof import is_proof
-from framework.core.ranges import decode
+from framework.core.ranges import decode, is_proof
 from framework.errors import FrameworkError, RecordDamaged, Refused, StoreError, Superseded, Unproven
 from framework.hooks.markers import hookimpl
 from framework.model.contracts import KeepsProgress, Kept, ProgressMeans, ProgressStore
