@@ -124,7 +124,7 @@ class ClusterSettings(Section):
     embedded_data: FileName = ""
     """The folder where the embedded broker stores everything, relative to this file. Empty: in memory."""
     embedded_limits: BoxLimits = Field(default_factory=dict)
-    """Limits of the embedded broker in place of its defaults: {connections: 1024, message: 1MiB}. docs/broker.md."""
+    """Limits of the embedded broker: {connections: 1024, message: 1MiB}. All are in docs/broker-details.md."""
     address_map: Mapping[Address, Address] = Field(default_factory=dict)
     """{advertised: reachable}, for brokers in containers that advertise addresses this process cannot reach."""
     allow: Networks = ()

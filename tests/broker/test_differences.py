@@ -12,7 +12,7 @@ from tests.interop.dialogues import EXCUSED
 from tests.interop.differences import NAMES, unexplained
 from tests.interop.scenarios import ODD, SEEDS, Step, generate
 
-PAGE = Path(__file__).parents[2] / "docs" / "broker.md"
+PAGE = Path(__file__).parents[2] / "docs" / "broker-requests.md"
 Play = list[Any]
 
 

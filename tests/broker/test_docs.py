@@ -1,4 +1,4 @@
-"""docs/broker.md says what the broker answers, no more and no less; what it calls working is run by a test."""
+"""docs/broker-requests.md says what the broker answers, no more and no less; what it calls working is run by a test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from framework.wire.command import RemotingCommand
 from tests.broker.broker_lab import BrokerLab
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "broker.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "broker-requests.md").read_text(encoding="utf-8")
 
 TO_CLIENTS = {39, 40, 220, 221, 326}  # what a broker asks of a client, and nobody of a broker
 
@@ -32,7 +32,9 @@ def test_every_other_request_is_said_not_to_be_there_and_refused_with_its_number
 
 
 def test_every_switch_stands_in_the_table() -> None:
-    assert tuple(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == NAMES
+    page = (ROOT / "docs" / "broker-details.md").read_text(encoding="utf-8")
+    running = page.split("## Settings of a running broker")[1].split("## ")[0]
+    assert tuple(re.findall(r"^\| `(\w+)` \|", running, re.MULTILINE)) == NAMES
 
 
 def test_commands_that_work_are_run() -> None:

@@ -1,4 +1,4 @@
-"""The table of requests in `docs/broker.md`, from the table of the box and the docstrings of its functions."""
+"""The table of requests in `docs/broker-requests.md`, from the table of the box and the docstrings of its functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from framework.broker import handlers
 from framework.settings.models import one_line
 
-BOX = Path(__file__).parents[2] / "docs" / "broker.md"
+BOX = Path(__file__).parents[2] / "docs" / "broker-requests.md"
 _HEAD = "| code | request | what it is answered with | differences |\n|---:|---|---|---|\n"
 
 

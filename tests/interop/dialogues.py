@@ -347,4 +347,4 @@ EXCUSED = {
     ),
     "an empty batch of acknowledgements": (r"pops: empty batch\.says why: RocketMQ False, the box True",),
 }
-"""The rows of the table under "Dialogues" in docs/broker.md, and the lines of a comparison that each excuses."""
+"""The rows of the table under "Dialogues" in docs/broker-requests.md, and the lines that each excuses."""

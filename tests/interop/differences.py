@@ -1,4 +1,4 @@
-"""Where the box answers otherwise than RocketMQ 5.5.0 on purpose: the rows of the table in docs/broker.md.
+"""Where the box answers otherwise than RocketMQ 5.5.0 on purpose: the rows of the table in docs/broker-requests.md.
 
 Whatever differs between two plays of a scenario is a leaf with a path; one that no row explains is a fault. A row
 explains the values that it names and nothing behind them: what would leave two brokers different for the rest of a

@@ -22,7 +22,7 @@ from tests.patience import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("box_administration")]
 
-PAGE = Path(__file__).parents[2] / "docs" / "broker.md"
+PAGE = Path(__file__).parents[2] / "docs" / "broker-requests.md"
 CLUSTER = "DefaultCluster"
 BROKER = "broker-a"
 MESSAGES = 12
