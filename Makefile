@@ -13,7 +13,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 SEEDS ?= 300
 BASE ?= 0
-# Where the 60 seeds of the simulation begin that every `make test` plays. Fresh ones are drawn by `make fresh`.
+# Where the 40 seeds of the simulation begin that every `make test` plays. Fresh ones are drawn by `make fresh`.
 GATE_BASE := 34000000
 JOBS ?= 2
 export JOBS
@@ -60,12 +60,11 @@ demo: $(DEMO)/.ready $(if $(SPARK),$(DEMO)/.spark)
 	@$(if $(SPARK),rm -rf build/demo-revenue)
 	@exec $(DEMO)/bin/framework-app dev example_app $(if $(SPARK),--overlay example_app/with-revenue.yaml)
 
-# Everything but the real cluster; then that and, beside it, the wheel as users install it, and the pure rooms and the stories on
-# the other interpreters, which CI must have. Each runs whatever the others came to. Two runs of one commit do the same; last it
-# says what failed.
+# The wheel as users install it, and the pure rooms on the other interpreters, which CI must have; everything but the real
+# cluster; then that. Each runs whatever the others came to. Two runs of one commit do the same; last it says what failed.
 GATE := "$(PYTHON)" .ci/gate
 test: setup
-	@$(GATE) tests cluster+wheel+3.12+3.13 -- $(ARGS)
+	@$(GATE) wheel 3.12 3.13 tests cluster -- $(ARGS)
 
 # What is drawn anew each time, by BASE (0: the clock): seeds, orders, examples, inputs; from FOR=20m on mistakes, too.
 fresh: setup

@@ -232,36 +232,6 @@ def test_a_run_says_once_what_failed(tmp_path: Path) -> None:
     assert set(alone) < set(whole), "and that the jars could not be brought"
 
 
-NICE_MAKE = """#!/bin/sh
-[ "$2" != fresh ] || echo "found: by a niceness of $(nice)"
-"""
-
-
-@pytest.mark.parametrize(
-    ("make", "lines"),
-    [
-        (NICE_MAKE, ["stage fresh: ok, 0 s", f"found: by a niceness of {min(os.nice(0) + 10, 19)}"]),
-        (None, ["stage fresh: failed, 0 s", "failed: fresh: ended with 1 before it had a result"]),
-    ],
-    ids=["to its end", "broken off"],
-)
-def test_a_stage_beside_another_is_named_like_any(tmp_path: Path, make: str | None, lines: list[str]) -> None:
-    (tmp_path / ".ci").mkdir()
-    shutil.copy(ROOT / ".ci" / "gate", tmp_path / ".ci")
-    for tool in ("nice", "env", "sh"):
-        (tmp_path / tool).symlink_to(shutil.which(tool) or tool)
-    if make:
-        (tmp_path / "make").write_text(make)
-        (tmp_path / "make").chmod(0o755)
-    command = [sys.executable, ".ci/gate", "check+fresh"]
-    environment = {"PATH": str(tmp_path)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert 1 == done.returncode, "the check failed, whatever ran beside it"
-    said = done.stdout.splitlines()
-    assert said[1].startswith("stage check: failed")
-    assert set(lines) <= set(said)
-
-
 def test_a_test_that_fails_everywhere_is_one_line(gate: ModuleType) -> None:
     stages = [gate.Stage(name, lines={"failed": ["tests/test_it.py: no"]}) for name in ("3.12", "tests")]
     assert ["failed: tests/test_it.py: no"] == gate.end_lines(stages)[2:]

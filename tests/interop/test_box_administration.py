@@ -189,7 +189,7 @@ def test_who_is_connected(scene: Scene) -> None:
     connected = scene.run("consumerConnection", "-g", scene.group)
     assert _line(scene.client_id, connected)[2] == "JAVA"
     assert {"CONSUME_PASSIVELY", "CLUSTERING", "CONSUME_FROM_FIRST_OFFSET"} <= set(connected.split())
-    assert "interop-producer" in scene.run("producer", "-b", scene.address)
+    wait_until(lambda: "interop-producer" in scene.run("producer", "-b", scene.address), "the producer's heartbeat")
     producers = scene.run("producerConnection", "-g", "interop-producer", "-t", scene.topic)
     assert "JAVA" in producers
     assert "not exist" in _denied(scene, "producerConnection", "-g", "nobody", "-t", scene.topic)

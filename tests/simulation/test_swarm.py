@@ -20,7 +20,7 @@ from tests.simulation.simulation import play, replay_command
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 HOME = Path(framework.__file__).parent
 ROOT = Path(__file__).parents[2]
-GATE_SEEDS, PARTS = 60, 4
+GATE_SEEDS, PARTS = 40, 4
 
 
 def test_some_seeds_hold(capsys: pytest.CaptureFixture[str]) -> None:
