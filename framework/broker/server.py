@@ -33,7 +33,7 @@ from framework.errors import shorten
 from framework.mistakes import BindOpen, UsageWrong
 from framework.model.box import BoxHandler
 from framework.model.reserved import HALF_TOPIC, SCHEDULE_TOPIC
-from framework.net.house import House
+from framework.net.shared_limits import SharedLimits
 from framework.net.listener import REFUSED_MAX, VIP_DISTANCE, Listener
 from framework.net.served import Served
 from framework.net.tls import TlsOptions, server_context
@@ -92,7 +92,7 @@ class Broker:
         verify = None if self._users is None else self._users.refusal
         quotas = Quotas(self._settings, world.clock.monotonic)
         self._dispatch = Dispatch(self._interceptors, verify, quotas, self._trouble, table_with(handlers))
-        self._house: House | None = None
+        self._shared: SharedLimits | None = None
         self._nodes: list[Node] = []
         self._listeners: list[Listener] = []
         self._store: Store | None = None
@@ -112,7 +112,7 @@ class Broker:
         retention = self._retention = Retention(
             store, loop, world.clock, settings, waiting=frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC})
         )
-        self._house = House(
+        self._shared = SharedLimits(
             Turns(),
             frames_bytes_max=settings.all_frames_bytes_max,
             unread_bytes_max=settings.all_unread_bytes_max,
@@ -253,7 +253,7 @@ class Broker:
             refused_max=refused_max,
             tls=self._tls,
             unsent_bytes_max=settings.unsent_bytes_max,
-            house=self._house,
+            shared=self._shared,
             prove_seconds=None if self._users is None else _PROVE_S,
             with_vip=with_vip,
         )

@@ -18,7 +18,7 @@ from framework.ports import Pipe
 from framework.wire.codes import request_name
 
 if TYPE_CHECKING:
-    from framework.net.house import House
+    from framework.net.shared_limits import SharedLimits
 
 LARGE_BYTES = 64 * 1024  # a copy of so many bytes costs as much as the system call that it saves
 
@@ -107,10 +107,10 @@ class AnswerWriter(FrameWriter):
     """Of one accepted connection, which `abort` ends."""
 
     def __init__(
-        self, timer: ChannelTimer, house: House, abort: Callable[[str], None], *, unsent_bytes_max: int
+        self, timer: ChannelTimer, shared: SharedLimits, abort: Callable[[str], None], *, unsent_bytes_max: int
     ) -> None:
         super().__init__(timer)
-        self._house, self.abort, self._unsent_bytes_max = house, abort, unsent_bytes_max
+        self._shared, self.abort, self._unsent_bytes_max = shared, abort, unsent_bytes_max
         self._collected_bytes = 0
         self._written = self._taken_in = 0
         self._behind_timer: asyncio.TimerHandle | None = None
@@ -138,7 +138,7 @@ class AnswerWriter(FrameWriter):
                 most = self._unsent_bytes_max
                 self.abort(f"{self.unread_bytes} bytes wait to be read by the peer, more than {most}")
             else:
-                self._house.look_at_unread()
+                self._shared.look_at_unread()
 
     @property
     def unread_bytes(self) -> int:
@@ -148,7 +148,7 @@ class AnswerWriter(FrameWriter):
         super().pause()
         if self.has_ended:
             return
-        self._house.behind[self] = None
+        self._shared.behind[self] = None
         self._taken_in = self._written - self.unread_bytes
         if self._behind_timer is None:
             self._behind_timer = self._loop.call_later(UNREAD_SECONDS, self._look_behind)
@@ -164,7 +164,7 @@ class AnswerWriter(FrameWriter):
             self._behind_timer = self._loop.call_later(UNREAD_SECONDS, self._look_behind)
 
     def resume(self) -> None:
-        self._house.behind.pop(self, None)
+        self._shared.behind.pop(self, None)
         super().resume()
 
     def end(self) -> None:

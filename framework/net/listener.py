@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import structlog
 
-from framework.net.house import House
+from framework.net.shared_limits import SharedLimits
 from framework.net.served import Served
 from framework.net.turns import Turns
 from framework.ports import Listening, World
@@ -52,7 +52,7 @@ class Listener:
         channels_max: int = CHANNELS_MAX,
         refused_max: int = REFUSED_MAX,
         unsent_bytes_max: int = UNSENT_BYTES_MAX,
-        house: House | None = None,
+        shared: SharedLimits | None = None,
         prove_seconds: float | None = None,
         with_vip: bool = False,
     ) -> None:
@@ -66,7 +66,7 @@ class Listener:
         self._on_request, self._on_open, self._on_closed = on_request, on_open, on_closed
         self._limits, self._unsent_bytes_max = limits, unsent_bytes_max
         self._channels_max, self._refused_max = channels_max, refused_max
-        self._house = house or House(Turns())
+        self._shared = shared or SharedLimits(Turns())
         self._prove_seconds = prove_seconds
         share = channels_max if prove_seconds is None else int(channels_max * STRANGERS_SHARE)
         self._strangers_max = max(share, 1)
@@ -107,7 +107,7 @@ class Listener:
 
     def _make(self) -> Served:
         return Served(
-            self._house,
+            self._shared,
             limits=self._limits,
             on_request=self._on_request,
             on_arrived=self._arrived,

@@ -19,7 +19,7 @@ from framework.net.address import peer_of
 from framework.net.channel import Channel
 from framework.net.channel_timer import Answered
 from framework.net.frame_writer import AnswerWriter
-from framework.net.house import House
+from framework.net.shared_limits import SharedLimits
 from framework.ports import Pipe
 from framework.wire.codes import ResponseCode
 from framework.wire.command import Excessive, RemotingCommand
@@ -38,19 +38,19 @@ LAST_BYTES_SECONDS = 5.0  # for a connection that ends to take in what was writt
 
 
 class Served(Channel, asyncio.BufferedProtocol):
-    """A connection of the house's. `step` serves some of what came in."""
+    """A connection under limits that all connections share. `step` serves some of what came in."""
 
     def __init__(
         self,
-        house: House,
+        shared: SharedLimits,
         *,
         unsent_bytes_max: int,
         on_arrived: Callable[[Served], None] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(stall_bytes_min=FRAME_BYTES_MIN, **options)
-        self.house = house
-        self._writer: AnswerWriter = AnswerWriter(self._timer, house, self.abort, unsent_bytes_max=unsent_bytes_max)
+        self.shared = shared
+        self._writer: AnswerWriter = AnswerWriter(self._timer, shared, self.abort, unsent_bytes_max=unsent_bytes_max)
         self.used = 0.0
         self.is_waiting = False
         self.is_proven = False
@@ -95,10 +95,10 @@ class Served(Channel, asyncio.BufferedProtocol):
         return self._timer.read_at
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self.house.room()
+        return self.shared.room()
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.data_received(bytes(self.house.buffer[:nbytes]))
+        self.data_received(bytes(self.shared.buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         if self.close_reason is not None:
@@ -131,7 +131,7 @@ class Served(Channel, asyncio.BufferedProtocol):
 
     def _enter(self) -> None:
         if not self.is_waiting and self._has_work:
-            self.house.turns.enter(self)
+            self.shared.turns.enter(self)
 
     @property
     def _has_work(self) -> bool:
@@ -197,7 +197,7 @@ class Served(Channel, asyncio.BufferedProtocol):
         self._commands.extend(received)
         if self._is_unfinished or self._wire.is_mid_frame:
             self._is_unfinished = self._wire.is_mid_frame
-            self.house.note_frame(self, self._wire.buffered, is_new=bool(received))
+            self.shared.note_frame(self, self._wire.buffered, is_new=bool(received))
         if not self._inbox_bytes and self._timer.is_paused:
             self.resume_reading()
         if self.close_reason is None:
@@ -226,7 +226,7 @@ class Served(Channel, asyncio.BufferedProtocol):
     # The end
 
     def _complain(self, error: ProtocolError) -> None:
-        if self.house.may_complain(self.remote_host or self.peer, self._loop.time()):
+        if self.shared.may_complain(self.remote_host or self.peer, self._loop.time()):
             super()._complain(error)
 
     def _end(self, reason: str, *, abort: bool, cause: Exception | None = None) -> None:
@@ -240,7 +240,7 @@ class Served(Channel, asyncio.BufferedProtocol):
         self._clear()
 
     def _clear(self) -> None:
-        self.house.forget(self)
+        self.shared.forget(self)
         self._inbox.clear()
         self._commands.clear()
         self._inbox_bytes = 0
@@ -250,4 +250,4 @@ class Served(Channel, asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
-        self.house.forget(self)
+        self.shared.forget(self)

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from framework.net.channel import Channel
 from framework.net.channel_timer import STALL_SECONDS
 from framework.net.frame_writer import UNREAD_SECONDS
-from framework.net.house import STRANGERS_MAX, House
+from framework.net.shared_limits import STRANGERS_MAX, SharedLimits
 from framework.net.listener import IDLE_SECONDS, STRANGERS_SHARE, Listener
 from framework.net.served import FRAME_BYTES_MIN, Served
 from framework.net.turns import SLICE_STEPS, Turns
@@ -34,10 +34,10 @@ class _Lab:
     def __init__(self, *, frames_bytes_max: int = 1 << 20, unread_bytes_max: int = 1 << 20, **options: Any) -> None:
         self.served: list[tuple[Served, RemotingCommand]] = []
         self.network = _Made()
-        self.house = House(Turns(), frames_bytes_max=frames_bytes_max, unread_bytes_max=unread_bytes_max)
+        self.shared = SharedLimits(Turns(), frames_bytes_max=frames_bytes_max, unread_bytes_max=unread_bytes_max)
         self.answer_bytes = 0
         options.setdefault("on_request", self._serve)
-        self.listener = Listener(world_with(self.network), "127.0.0.1", 1, house=self.house, **options)
+        self.listener = Listener(world_with(self.network), "127.0.0.1", 1, shared=self.shared, **options)
 
     def _serve(self, channel: Served, command: RemotingCommand) -> None:
         channel.prove()
@@ -186,7 +186,7 @@ def test_and_is_cut_off_where_he_takes_in_nothing_at_all() -> None:
         for _ in range(4):
             await asyncio.sleep(UNREAD_SECONDS / 2)
             slow.unread[0] = slow.unread[0][1000:]  # so much of it is read
-        reasons = there.close_reason, slowly.close_reason, lab.house.unread_bytes
+        reasons = there.close_reason, slowly.close_reason, lab.shared.unread_bytes
         await lab.listener.close()
         return reasons
 
@@ -206,7 +206,7 @@ def test_beyond_what_may_be_unread_of_all_who_is_behind_for_longest_is_cut_off()
             here.pause_reading()
             here.write(frames.request(34))
             await asyncio.sleep(0.01)
-        states = [there.is_open for _, there in ends], lab.house.unread_bytes
+        states = [there.is_open for _, there in ends], lab.shared.unread_bytes
         await lab.listener.close()
         return states
 
@@ -238,11 +238,11 @@ def test_unfinished_frames_of_all_are_bounded_and_strangers_go_first() -> None:
         for here, _ in ends:
             here.write(half)
             await asyncio.sleep(0.01)
-        states, held = [there.is_open for _, there in ends], lab.house.frames_bytes
+        states, held = [there.is_open for _, there in ends], lab.shared.frames_bytes
         for here, _ in ends:
             here.close()
         await asyncio.sleep(0.01)
-        return states, held, lab.house.frames_bytes
+        return states, held, lab.shared.frames_bytes
 
     states, held, after = virtually(story)
 
@@ -261,7 +261,7 @@ def test_a_frame_that_ends_costs_nothing_more() -> None:
             for part in (data[:150_000], data[150_000:]):
                 here.write(part)
                 await asyncio.sleep(0.01)
-                sizes.append(lab.house.frames_bytes)
+                sizes.append(lab.shared.frames_bytes)
         assert there.is_open
         return sizes
 
@@ -384,10 +384,10 @@ def test_a_host_that_sends_garbage_is_logged_once_a_minute() -> None:
 
 def test_the_hosts_remembered_for_it_are_bounded() -> None:
     async def story() -> int:
-        house = House(Turns())
-        assert all(house.may_complain(f"h{i}", 0.0) for i in range(STRANGERS_MAX + 10))
-        assert not house.may_complain(f"h{STRANGERS_MAX}", 1.0)
-        return len(house._quiet)
+        shared = SharedLimits(Turns())
+        assert all(shared.may_complain(f"h{i}", 0.0) for i in range(STRANGERS_MAX + 10))
+        assert not shared.may_complain(f"h{STRANGERS_MAX}", 1.0)
+        return len(shared._quiet)
 
     assert STRANGERS_MAX == virtually(story)
 

@@ -1,4 +1,4 @@
-"""House: what the connections of a process share: turns, and limits for all of them together."""
+"""SharedLimits: what the connections of a process share: turns, and limits for all of them together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STRANGERS_QUIET_S = 60.0
 STRANGERS_MAX = 1024  # hosts remembered for it
 
 
-class House:
+class SharedLimits:
     """What the connections of a process share: turns, and limits for all of them together."""
 
     def __init__(
