@@ -17,7 +17,7 @@ from framework.admin.browse import Scan, Span
 from framework.admin.cluster import Admin
 from framework.admin.groups import check_known
 from framework.mistakes import ClusterCannot
-from framework.model.last_words import ATTEMPTS, ERROR, ORIGIN, REASON, REPLAY_OF, TIME, origin_of
+from framework.model.death_reason import ATTEMPTS, ERROR, ORIGIN, REASON, REPLAY_OF, TIME, origin_of
 from framework.model.message import RETRY_TOPIC, Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import (

@@ -34,7 +34,7 @@ from framework.admin.topics import readers
 from framework.client.outgoing import RESERVED
 from framework.errors import BrokerUnreachable, ConnectionLost, FrameworkError, Refused
 from framework.mistakes import ClusterCannot
-from framework.model.last_words import REPLAY_OF, without_words
+from framework.model.death_reason import REPLAY_OF, without_death_reason
 from framework.model.message import DELAY_LEVEL, ORIGIN_MESSAGE_ID, RETRY_TOPIC, UNIQUE_KEY, WAIT_STORE
 from framework.model.queue import MessageQueue
 from framework.model.reserved import AUTO_CREATE_TOPIC, retry_topic
@@ -281,7 +281,7 @@ class _Sender:
         message = letter.message
         texts = {
             name: text
-            for name, text in without_words(message.properties).items()
+            for name, text in without_death_reason(message.properties).items()
             if name not in RESERVED and name != DELAY_LEVEL
         }
         texts |= {UNIQUE_KEY: message.message_id, WAIT_STORE: "true", REPLAY_OF: letter.place}

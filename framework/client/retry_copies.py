@@ -21,7 +21,7 @@ from framework.errors import (
     Refused,
 )
 from framework.model.delay_levels import TO_DEAD_LETTERS
-from framework.model.last_words import LastWords, origin_of
+from framework.model.death_reason import DeathReason, origin_of
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import retry_topic
@@ -39,7 +39,7 @@ class RetryCopies:
     def __init__(self, calls: BrokerCalls, routes: RouteTable, rooms: RetryRooms) -> None:
         self._calls, self._routes, self._rooms = calls, routes, rooms
 
-    async def dead_letter(self, message: Message, group: str, words: LastWords | None = None) -> None:
+    async def dead_letter(self, message: Message, group: str, why: DeathReason | None = None) -> None:
         """Have the message's own broker keep a copy among the group's dead letters; durable when this returns.
 
         A plain send to the retry topic, as the Java client's from an orderly group: past the maximum that it carries,
@@ -47,9 +47,9 @@ class RetryCopies:
         its own. Where that is refused, or the body cannot be read, the broker copies its own record without them.
         Asked twice because an answer was lost, it keeps two copies.
         """
-        origin = "" if words is None else await self._origin(message)
+        origin = "" if why is None else await self._origin(message)
         try:
-            copy = copies.dead_letter(message, group, message.queue.broker, words=words, origin=origin)
+            copy = copies.dead_letter(message, group, message.queue.broker, why=why, origin=origin)
             await self._calls.to_master(message.queue, copy, timeout_ms=SEND_BACK_TIMEOUT_MS)
         except (BodyUndecodable, ConfigurationError, Refused, *HOLDS) as error:
             log.debug("dead-letter reason omitted", group=group, queue=str(message.queue), reason=str(error))
@@ -84,7 +84,7 @@ class RetryCopies:
 
     async def send_again(
         self, message: Message, group: str, *, delay_level: int, max_retries: int, spares_own: bool,
-        words: LastWords | None = None,
+        why: DeathReason | None = None,
     ) -> str:  # fmt: skip
         """Have some broker keep the copy as a normal message of the retry topic; its name. Durable when this returns.
 
@@ -110,7 +110,7 @@ class RetryCopies:
         for choice in choices:
             queue = choice[turn % len(choice)]
             if delay_level == TO_DEAD_LETTERS:
-                copy = copies.dead_letter(message, group, queue.broker, queue.number, words)
+                copy = copies.dead_letter(message, group, queue.broker, queue.number, why)
             else:
                 copy = copies.retry(
                     message, group, queue.broker, queue.number, delay_level=delay_level, max_retries=max_retries

@@ -25,7 +25,7 @@ from framework.errors import (
     Refused,
 )
 from framework.mistakes import ArgumentWrong
-from framework.model.last_words import LastWords, origin_of
+from framework.model.death_reason import DeathReason, origin_of
 from framework.model.queue import MessageQueue
 from framework.model.reserved import (
     AUTO_CREATE_TOPIC,
@@ -142,11 +142,11 @@ class Reader:
         *,
         delay_level: int = 0,
         max_retries: int = 16,
-        words: LastWords | None = None,
+        why: DeathReason | None = None,
     ) -> bool:
         """Have the broker copy the message at this offset into the group's retry topic, with one attempt more; after so
         many retries, or at once with level -1, into its dead letters. When this returns the copy is durable.
-        True: among the dead letters, where it has those words, if the broker lets it.
+        True: among the dead letters, with that reason, if the broker lets it.
 
         Level 0 leaves the delay to the broker, which takes a longer one each time. OffsetsGone where there is no such
         message. Asked twice because an answer was lost, the broker makes two copies. Refused also where a broker says
@@ -159,14 +159,14 @@ class Reader:
         if message is None:
             raise OffsetsGone(queue, offset, offset + 1)
         is_dead = delay_level < 0 or message.attempt > max_retries
-        if is_dead and words is not None:
+        if is_dead and why is not None:
             origin, asking = origin_of(queue, offset), copies.asked_for_origin(message)
             if asking is not None:
                 with suppress(FrameworkError, ValueError):
                     origin = self._ask(queue, asking)
             with suppress(BodyUndecodable, BodyUnavailable, RecordDamaged, ConfigurationError, Refused):
                 # A plain send to the retry topic: only such a one carries words, and past its maximum it is buried.
-                self._ask_for(group, queue, offset, copies.dead_letter(message, group, queue.broker, 0, words, origin))
+                self._ask_for(group, queue, offset, copies.dead_letter(message, group, queue.broker, 0, why, origin))
                 return True
         sending_back = exchanges.send_back(
             message, group, delay_level=delay_level, max_retries=max_retries, origin_topic=queue.topic

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from framework.model.delivery import Delivery
-from framework.model.last_words import REASON_BYTES_MAX, LastWords, plain
+from framework.model.death_reason import REASON_BYTES_MAX, DeathReason, plain
 from framework.model.message import Message
 from framework.model.namespaces import unwrap
 from framework.model.outcome import Ack, Drop, Kind, Outcome
@@ -74,9 +74,9 @@ class GroupReports:
             if handling.undecodable.lines is not None:
                 yield handling.undecodable.lines
 
-    def words(self, reason: str, error: str) -> LastWords:
+    def death_reason(self, reason: str, error: str) -> DeathReason:
         """What a message is given up with, from now on."""
-        return LastWords(reason, error, self._clock.now_ms(), self._member)
+        return DeathReason(reason, error, self._clock.now_ms(), self._member)
 
     def ended(
         self,

@@ -29,7 +29,7 @@ from framework.declare import Consumer
 from framework.errors import Findings, shorten
 from framework.hooks.host import PluginHost
 from framework.mistakes import ArgumentWrong, NothingToRun
-from framework.model import last_words
+from framework.model import death_reason
 from framework.model.durations import to_ms
 from framework.model.message import Message
 from framework.model.snapshot import Snapshot
@@ -325,17 +325,17 @@ class DeadMessage:
     @property
     def reason(self) -> str:
         """What the handler answered or raised; empty where its broker gave it up."""
-        return self.message.properties.get(last_words.REASON, "")
+        return self.message.properties.get(death_reason.REASON, "")
 
     @property
     def error(self) -> str:
         """The class of the exception; empty where the handler answered, or took too long."""
-        return self.message.properties.get(last_words.ERROR, "")
+        return self.message.properties.get(death_reason.ERROR, "")
 
     @property
     def attempts(self) -> int:
         """How often a handler was called for it."""
-        return int(self.message.properties.get(last_words.ATTEMPTS, self.message.attempt))
+        return int(self.message.properties.get(death_reason.ATTEMPTS, self.message.attempt))
 
     @property
     def message_id(self) -> str:

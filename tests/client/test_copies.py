@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from framework.errors import BodyUndecodable, BrokerUnreachable, Refused
-from framework.model.last_words import LastWords
+from framework.model.death_reason import DeathReason
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.wire import properties as texts
@@ -82,7 +82,7 @@ def test_what_cannot_be_read_is_buried_by_the_broker_s_own_copy() -> None:
     assert "-1" == virtually(story).fields["delayLevel"]
 
 
-WORDS = LastWords("no such order", "ValueError", 1_700_000_000_123, "10.0.0.7@1")
+WORDS = DeathReason("no such order", "ValueError", 1_700_000_000_123, "10.0.0.7@1")
 
 
 def buried(message: Message, answer: Callable[[RemotingCommand], RemotingCommand]) -> list[RemotingCommand]:

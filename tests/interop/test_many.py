@@ -20,7 +20,7 @@ from framework.admin.browse import Scan
 from framework.admin.cluster import Admin
 from framework.admin.moments import Moment
 from framework.client.options import ClusterOptions
-from framework.model.last_words import REPLAY_OF
+from framework.model.death_reason import REPLAY_OF
 from framework.reading import Reader, ReaderSettings
 from framework.reading.pulls import EVERYTHING
 from tests.interop.java_peer import JavaPeer

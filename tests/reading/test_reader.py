@@ -17,7 +17,7 @@ from framework.broker.intercept import Interceptor, Lost
 from framework.broker.request import Request
 from framework.client.options import ClusterOptions
 from framework.errors import BrokerUnreachable, ConfigurationError, ProtocolError, Refused, Sql92Error
-from framework.model.last_words import LastWords
+from framework.model.death_reason import DeathReason
 from framework.model.queue import MessageQueue
 from framework.reading import Columns, Filter, OffsetsGone, Reader, ReaderSettings, decode_properties
 from framework.reading.reader import AT_ONCE
@@ -27,7 +27,7 @@ from framework.wire.command import RemotingCommand
 from tests.patience import wait_until
 from tests.reading.threads import ThreadBox, texts, thread_box
 
-WORDS = LastWords("no price", "ValueError", 1_700_000_000_000, "driver@7")
+WORDS = DeathReason("no price", "ValueError", 1_700_000_000_000, "driver@7")
 
 
 def filled(box: ThreadBox, reader: Reader, topic: str, count: int, **options: Any) -> MessageQueue:
@@ -206,7 +206,7 @@ def test_what_is_sent_back_lies_on_the_retry_topic_with_one_attempt_more(
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
-def test_a_dead_letter_carries_its_last_words_where_the_broker_lets_it(
+def test_a_dead_letter_carries_its_reason_where_the_broker_lets_it(
     box: ThreadBox, reader: Reader, topic: str, is_refused: bool
 ) -> None:
     """By a level, and by its last attempt; of a retry it names the place where the message was sent to."""
@@ -221,7 +221,7 @@ def test_a_dead_letter_carries_its_last_words_where_the_broker_lets_it(
             for body, texts in zip(rows.bodies, rows.properties, strict=True)
         ]
 
-    assert not reader.send_back(group, queue, 1, words=WORDS)
+    assert not reader.send_back(group, queue, 1, why=WORDS)
     wait_until(lambda: any(map(reader.max_offset, reader.queues(retries))), "the copy on the retry topic")
     (place,) = [each for each in reader.queues(retries) if reader.max_offset(each)]
     refusal = Interceptor(
@@ -229,8 +229,8 @@ def test_a_dead_letter_carries_its_last_words_where_the_broker_lets_it(
     )
     undo = box.broker.intercept(refusal)
     try:
-        assert reader.send_back(group, place, 0, max_retries=1, words=WORDS)
-        assert reader.send_back(group, queue, 0, delay_level=-1, words=WORDS)
+        assert reader.send_back(group, place, 0, max_retries=1, why=WORDS)
+        assert reader.send_back(group, queue, 0, delay_level=-1, why=WORDS)
     finally:
         undo()
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from framework import DeadLetter, Message, RetryLater, consumer
-from framework.model import last_words
+from framework.model import death_reason
 from framework.testing import Harness
 
 WAYS = [
@@ -50,12 +50,12 @@ def test_the_reason_is_said_once_and_travels_with_the_dead_letter(options: dict[
         (line,) = [line for line in desk.logs if line["event"] == "message dead-lettered"]
 
     told = letter.properties
-    assert "no such order 17" == told[last_words.REASON]
-    assert last_words.ERROR not in told
-    assert ("1", "red", ["A-17"]) == (told[last_words.ATTEMPTS], told["colour"], letter.keys)
-    assert f"orders@{sent.queue.broker}:{sent.queue.number}:{sent.queue_offset}" == told[last_words.ORIGIN]
-    assert abs(int(told[last_words.TIME]) - letter.stored_ms) < 5_000
-    assert "@" in told[last_words.MEMBER]
+    assert "no such order 17" == told[death_reason.REASON]
+    assert death_reason.ERROR not in told
+    assert ("1", "red", ["A-17"]) == (told[death_reason.ATTEMPTS], told["colour"], letter.keys)
+    assert f"orders@{sent.queue.broker}:{sent.queue.number}:{sent.queue_offset}" == told[death_reason.ORIGIN]
+    assert abs(int(told[death_reason.TIME]) - letter.stored_ms) < 5_000
+    assert "@" in told[death_reason.MEMBER]
     assert ("dead_lettered", "DeadLetter", None) == (event["event"], event["outcome"], event["error"])
     assert "no such\x01order\x02\n17" == event["reason"]
     shown = ("group", "topic", "message_id", "keys", "attempts", "reason", "error", "level")
@@ -82,9 +82,9 @@ def test_used_up_retries_carry_the_last_error_and_the_place_of_the_first(
 
     told = letter.properties
     assert ("ValueError: no stock", "ValueError", "3") == (
-        told[last_words.REASON], told[last_words.ERROR], told[last_words.ATTEMPTS]
+        told[death_reason.REASON], told[death_reason.ERROR], told[death_reason.ATTEMPTS]
     )  # fmt: skip
-    assert f"orders@{sent.queue.broker}:{sent.queue.number}:{sent.queue_offset}" == told[last_words.ORIGIN]
+    assert f"orders@{sent.queue.broker}:{sent.queue.number}:{sent.queue_offset}" == told[death_reason.ORIGIN]
     assert [("ValueError", 3)] * 2 == [(line["error"], line["attempts"]) for line in lines]
 
 
@@ -101,8 +101,8 @@ def test_a_producer_s_words_of_that_name_are_not_believed() -> None:
         desk.sleep("1m")
         (letter,) = desk.dead_letters("billing")
 
-    assert "mine" == letter.properties[last_words.REASON]
-    assert last_words.ERROR not in letter.properties
+    assert "mine" == letter.properties[death_reason.REASON]
+    assert death_reason.ERROR not in letter.properties
 
 
 def test_a_long_reason_is_cut_and_a_full_message_goes_without_one() -> None:
@@ -116,9 +116,9 @@ def test_a_long_reason_is_cut_and_a_full_message_goes_without_one() -> None:
         desk.sleep("1m")
         first, second = sorted(desk.dead_letters("billing"), key=lambda each: len(each.body))
 
-    assert last_words.REASON_BYTES_MAX >= len(first.properties[last_words.REASON].encode())
-    assert first.properties[last_words.REASON].endswith("...")
-    assert (b"full", None) == (second.body, second.properties.get(last_words.REASON))
+    assert death_reason.REASON_BYTES_MAX >= len(first.properties[death_reason.REASON].encode())
+    assert first.properties[death_reason.REASON].endswith("...")
+    assert (b"full", None) == (second.body, second.properties.get(death_reason.REASON))
 
 
 def test_a_storm_of_failures_is_summed_up() -> None:
@@ -186,7 +186,7 @@ def test_bodies_that_cannot_be_read_are_summed_up_too() -> None:
         logs = [line for line in desk.logs if line["level"] != "debug"]
 
     assert 50 == len(letters)
-    assert {"BodyUndecodable"} == {letter.properties[last_words.ERROR] for letter in letters}
+    assert {"BodyUndecodable"} == {letter.properties[death_reason.ERROR] for letter in letters}
     told = [line for line in logs if line["event"] == "body undecodable"]
     more = [line["count"] for line in logs if line["event"] == "body undecodable: more"]
     assert len(told) <= 6

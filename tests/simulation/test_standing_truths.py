@@ -13,7 +13,7 @@ from framework.broker.node import Node
 from framework.broker.store.sent_back import GroupPlace
 from framework.broker.store.tables import SavedTable
 from framework.client.retry_copies import RetryCopies
-from framework.model.last_words import LastWords
+from framework.model.death_reason import DeathReason
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.runtime.app import App
@@ -268,9 +268,9 @@ def test_dead_letters_that_are_sent_in_a_loop_are_found(monkeypatch: pytest.Monk
 def test_a_second_dead_letter_in_an_undisturbed_run_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     dead_letter = RetryCopies.dead_letter
 
-    async def twice(self: RetryCopies, message: Message, group: str, words: LastWords | None = None) -> None:
-        await dead_letter(self, message, group, words)
-        await dead_letter(self, message, group, words)
+    async def twice(self: RetryCopies, message: Message, group: str, why: DeathReason | None = None) -> None:
+        await dead_letter(self, message, group, why)
+        await dead_letter(self, message, group, why)
 
     monkeypatch.setattr(RetryCopies, "dead_letter", twice)
     history = played(drained, in_order_with_poison())

@@ -283,7 +283,7 @@ class OrderlyOutcomes:
         try:
             if marks.rarely("a dead letter fails"):
                 raise BrokerUnreachable("a dead letter that failed")
-            await self._brokers.dead_letter(message, self._group, self._reports.words(copy.reason, copy.error))
+            await self._brokers.dead_letter(message, self._group, self._reports.death_reason(copy.reason, copy.error))
             await marks.stretched("a dead letter is durable")
         except FrameworkError as error:
             if line.copies and line.copies[0][0] is portion:

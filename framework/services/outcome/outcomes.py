@@ -16,7 +16,7 @@ from framework.core.results import Result, result_of
 from framework.core.retry import SendBack, Settle, Stay, cut_short
 from framework.model.delay_levels import LEVEL_MAX
 from framework.model.durations import to_text
-from framework.model.last_words import LastWords
+from framework.model.death_reason import DeathReason
 from framework.model.message import Message
 from framework.model.outcome import Outcome
 from framework.ports import Clock
@@ -42,7 +42,7 @@ class ReportsOutcomes(Protocol):
         error: str = "",
     ) -> None: ...  # fmt: skip
     def failed(self, group: str, message: Message, error: Exception) -> None: ...
-    def words(self, reason: str, error: str) -> LastWords: ...
+    def death_reason(self, reason: str, error: str) -> DeathReason: ...
     def blocked(self, group: str, message: Message, queue: str, reason: str, named: Mapping[str, Any]) -> None: ...
 
 
@@ -124,5 +124,5 @@ class Outcomes:
                 copy.event, group, message, outcome, elapsed_ms, reason=copy.reason, error=end.error_type
             )
 
-        words = self._reports.words(copy.reason, end.error_type) if copy.event == "dead_lettered" else None
-        self._settler.put(chunk, index, copy, settled, pull.quiet.ring, words)
+        why = self._reports.death_reason(copy.reason, end.error_type) if copy.event == "dead_lettered" else None
+        self._settler.put(chunk, index, copy, settled, pull.quiet.ring, why)

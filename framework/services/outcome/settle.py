@@ -22,7 +22,7 @@ from framework.core.chunk import Chunk
 from framework.core.retry import SendBack, goes_round
 from framework.core.window import Window
 from framework.errors import BrokerUnreachable, FrameworkError
-from framework.model.last_words import LastWords
+from framework.model.death_reason import DeathReason
 from framework.model.message import Message
 from framework.net.task_tree import TaskTree
 from framework.ports import Chance
@@ -36,9 +36,9 @@ class SendsBack(Protocol):
     async def send_back(self, message: Message, group: str, *, delay_level: int, max_retries: int) -> None: ...
     async def send_again(
         self, message: Message, group: str, *, delay_level: int, max_retries: int, spares_own: bool,
-        words: LastWords | None = None,
+        why: DeathReason | None = None,
     ) -> str: ...  # fmt: skip
-    async def dead_letter(self, message: Message, group: str, words: LastWords | None = None) -> None: ...
+    async def dead_letter(self, message: Message, group: str, why: DeathReason | None = None) -> None: ...
 
 
 def _nothing() -> None:
@@ -58,7 +58,7 @@ class Parked:
     given_up: Callable[[], None]
     """Called instead, when the queue goes elsewhere before a copy could be had: its next owner is given the message."""
     backoff: Backoff
-    words: LastWords | None = None
+    why: DeathReason | None = None
     """Of a dead letter: they travel with it."""
     due: float = 0.0
     """When it is tried next, on the loop's clock. A try that fails ahead of that changes nothing."""
@@ -113,11 +113,11 @@ class Settler:
         decision: SendBack,
         settled: Callable[[Parked], None],
         given_up: Callable[[], None] = _nothing,
-        words: LastWords | None = None,
+        why: DeathReason | None = None,
     ) -> None:
         """Have a broker keep a copy of the message, then call `settled`."""
         backoff = Backoff(limits.SEND_BACK_DELAY_MS, limits.SEND_BACK_DELAY_MAX_MS)
-        job = Parked(chunk, index, chunk.messages[index], decision, settled, given_up, backoff, words)
+        job = Parked(chunk, index, chunk.messages[index], decision, settled, given_up, backoff, why)
         self._of_window[chunk.window] = self._of_window.get(chunk.window, 0) + 1
         self._enqueue(job)
 
@@ -189,8 +189,8 @@ class Settler:
         """Until some broker holds a copy; raises where none could be had now."""
         message, group, level, broker = job.message, self._group, job.decision.level, job.message.queue.broker
         try:
-            if job.words is not None:
-                await self._brokers.dead_letter(message, group, job.words)
+            if job.why is not None:
+                await self._brokers.dead_letter(message, group, job.why)
             else:
                 if marks.rarely("a send-back fails"):
                     raise BrokerUnreachable("a send-back that failed")
@@ -208,7 +208,7 @@ class Settler:
         await marks.stretched("a copy takes the other road")
         taker = await self._brokers.send_again(
             message, group, delay_level=level, max_retries=self._max_retries,
-            spares_own=isinstance(refusal, BrokerUnreachable), words=job.words,
+            spares_own=isinstance(refusal, BrokerUnreachable), why=job.why,
         )  # fmt: skip
         marks.sometimes("a copy took the other road")
         if broker not in self._round:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from framework.errors import ConfigurationError
 from framework.model import delay_levels
-from framework.model.last_words import LastWords, origin_of, without_words
+from framework.model.death_reason import DeathReason, origin_of, without_death_reason
 from framework.model.message import DELAY_LEVEL, ORIGIN_MESSAGE_ID, RETRY_TOPIC, UNIQUE_KEY, Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import AUTO_CREATE_TOPIC, RETRY_PREFIX, retry_topic
@@ -38,7 +38,7 @@ _MISLEADING_PREFIX = "TIMER_"
 
 
 def dead_letter(
-    message: Message, group: str, broker: str, number: int = 0, words: LastWords | None = None, origin: str = ""
+    message: Message, group: str, broker: str, number: int = 0, why: DeathReason | None = None, origin: str = ""
 ) -> Exchange[None]:
     """The send that ends among the dead letters: its attempts are above the maximum that it names.
 
@@ -46,8 +46,8 @@ def dead_letter(
     is left out where there is no room for it beside the sender's properties.
     """
     texts, most = _texts(message), message.attempt - 1
-    if words is not None:
-        told = words.properties(message, origin or origin_of(message.queue, message.queue_offset))
+    if why is not None:
+        told = why.properties(message, origin or origin_of(message.queue, message.queue_offset))
         try:
             return _send(message, group, {**texts, **told}, broker, number, most)
         except ConfigurationError:
@@ -97,7 +97,7 @@ def _texts(message: Message) -> dict[str, str]:
     """
     texts = {
         name: value
-        for name, value in without_words(message.properties).items()
+        for name, value in without_death_reason(message.properties).items()
         if name not in _MISLEADING and not name.startswith(_MISLEADING_PREFIX)
     }
     if not message.queue.topic.startswith(RETRY_PREFIX) or ORIGIN_MESSAGE_ID not in texts:

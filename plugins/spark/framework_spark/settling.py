@@ -15,7 +15,7 @@ from framework.errors import RecordDamaged, shorten
 from framework.model.answers import understood
 from framework.model.contracts import Taking
 from framework.model.delay_levels import TO_DEAD_LETTERS
-from framework.model.last_words import LastWords
+from framework.model.death_reason import DeathReason
 from framework.model.outcome import DeadLetter
 from framework.model.queue import MessageQueue
 from framework.reading import OffsetsGone, Reader, ReaderSettings
@@ -131,10 +131,10 @@ def settle(rows: Sequence[Row], taking: Taking, settings: ReaderSettings) -> int
             queue = MessageQueue(row["topic"], row["broker"], row["queueId"])
             level = TO_DEAD_LETTERS if row["verdict"] == "dead_letter" else 0
             reason = str(row.get("reason") or "")
-            words = LastWords(reason, row.get("error") or "", int(time.time() * 1000), driver)
+            why = DeathReason(reason, row.get("error") or "", int(time.time() * 1000), driver)
             try:
                 is_dead = reader.send_back(
-                    taking.group, queue, row["offset"], delay_level=level, max_retries=taking.max_retries, words=words
+                    taking.group, queue, row["offset"], delay_level=level, max_retries=taking.max_retries, why=why
                 )
             except (RecordDamaged, OffsetsGone) as error:
                 is_there = reader.min_offset(queue) <= row["offset"] < reader.max_offset(queue)

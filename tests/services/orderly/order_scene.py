@@ -17,7 +17,7 @@ from framework.core.queue_flow import QueueFlow
 from framework.core.window import FlowLimits
 from framework.declare import consumer
 from framework.errors import BrokerUnreachable
-from framework.model.last_words import LastWords
+from framework.model.death_reason import DeathReason
 from framework.model.message import Message
 from framework.model.outcome import Outcome
 from framework.model.queue import MessageQueue
@@ -91,7 +91,7 @@ class Scene:
         self.events: list[tuple[str, int, int]] = []
         self.late = 0
         self.buried: list[int] = []
-        self.said: list[LastWords | None] = []
+        self.said: list[DeathReason | None] = []
         """Why, of each that was buried."""
         self.lines = Recurring(self.clock)
         self.is_broker_down = False
@@ -161,17 +161,17 @@ class Scene:
 
     # The broker
 
-    async def dead_letter(self, message: Message, group: str, words: LastWords | None = None) -> None:
+    async def dead_letter(self, message: Message, group: str, why: DeathReason | None = None) -> None:
         await asyncio.sleep(0.01)
         if self.is_broker_down:
             raise BrokerUnreachable("broker-a: gone")
         self.buried.append(message.queue_offset)
-        self.said.append(words)
+        self.said.append(why)
 
     # The reports
 
-    def words(self, reason: str, error: str) -> LastWords:
-        return LastWords(reason, error, self.clock.now_ms(), "me")
+    def death_reason(self, reason: str, error: str) -> DeathReason:
+        return DeathReason(reason, error, self.clock.now_ms(), "me")
 
     def blocked(self, group: str, message: Message, queue: str, reason: str, named: Mapping[str, Any]) -> None:
         self.lines.say(

@@ -13,7 +13,7 @@ from framework.core.chunk import Chunk
 from framework.core.retry import SendBack
 from framework.core.window import Window
 from framework.errors import BrokerUnreachable, ConnectionLost, FrameworkError, Refused, RequestTimedOut
-from framework.model.last_words import LastWords
+from framework.model.death_reason import DeathReason
 from framework.model.message import Message
 from framework.net.task_tree import TaskTree
 from framework.services.outcome.settle import Parked, Settler
@@ -33,7 +33,7 @@ class Brokers:
         """Offset, level, maximum, and whether the message's own broker was spared."""
         self.durable: list[tuple[int, int, int]] = []
         """Offset, level and maximum of each copy that is stored."""
-        self.said: list[LastWords | None] = []
+        self.said: list[DeathReason | None] = []
         """Of dead letters: what they were to carry."""
         self.tries = 0
         self.most = 0
@@ -59,17 +59,17 @@ class Brokers:
             self._now -= 1
         self.durable.append((message.queue_offset, delay_level, max_retries))
 
-    async def dead_letter(self, message: Message, group: str, words: LastWords | None = None) -> None:
-        self.said.append(words)
+    async def dead_letter(self, message: Message, group: str, why: DeathReason | None = None) -> None:
+        self.said.append(why)
         await self.send_back(message, group, delay_level=-1, max_retries=message.attempt)
 
     async def send_again(
         self, message: Message, group: str, *, delay_level: int, max_retries: int, spares_own: bool,
-        words: LastWords | None = None,
+        why: DeathReason | None = None,
     ) -> str:  # fmt: skip
         assert "billing" == group
-        if words is not None:
-            self.said.append(words)
+        if why is not None:
+            self.said.append(why)
         await asyncio.sleep(1)
         if not self.other_road:
             raise Refused(16, "the topic is read-only", request="send", peer="broker-b")
@@ -227,8 +227,8 @@ def test_a_lost_answer_is_asked_for_once_more_before_the_other_road_is_taken() -
 
 
 @pytest.mark.parametrize("other_road", [False, True])
-def test_a_dead_letter_takes_its_words_along_and_is_durable_before_it_ends(*, other_road: bool) -> None:
-    words = LastWords("no such order", "", 1, "me")
+def test_a_dead_letter_takes_its_reason_along_and_is_durable_before_it_ends(*, other_road: bool) -> None:
+    why = DeathReason("no such order", "", 1, "me")
     durable_then: list[int] = []
 
     async def story() -> None:
@@ -238,9 +238,9 @@ def test_a_dead_letter_takes_its_words_along_and_is_durable_before_it_ends(*, ot
             durable_then.append(len(it.brokers.durable))
             it._settled(job)
 
-        it.settler.put(it.chunk, 0, SendBack(-1, "dead_lettered", "no such order"), settled, words=words)
+        it.settler.put(it.chunk, 0, SendBack(-1, "dead_lettered", "no such order"), settled, why=why)
         await asyncio.sleep(5)
-        assert [words] * (1 + other_road) == it.brokers.said
+        assert [why] * (1 + other_road) == it.brokers.said
         assert [0] == [offset for offset, _ in it.ended]
 
     play(story)

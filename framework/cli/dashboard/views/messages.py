@@ -19,7 +19,7 @@ from framework.cli.dashboard import words
 from framework.cli.dashboard.desk import BrowserPage, Visit
 from framework.cli.dashboard.exchanges import address, see
 from framework.errors import FrameworkError
-from framework.model.last_words import origin_of
+from framework.model.death_reason import origin_of
 from framework.model.message import UNIQUE_KEY, Message
 from framework.model.queue import MessageQueue
 from framework.net.http.messages import HttpRefused, HttpResponse

@@ -1,4 +1,4 @@
-"""Last words: what a dead letter says of its end, in properties of its own. Pure.
+"""Death reason: what a dead letter says of its end, in properties of its own. Pure.
 
 What a handler or an exception said goes into a property, so its separators and line ends become blanks, and its length
 has a limit: properties share 32 KB with those of the sender, which come first.
@@ -27,7 +27,7 @@ ERROR_BYTES_MAX = 128
 
 
 @dataclass(frozen=True, slots=True)
-class LastWords:
+class DeathReason:
     """Why a message became a dead letter, and where."""
 
     reason: str
@@ -63,6 +63,6 @@ def plain(text: str, bytes_max: int) -> str:
     return data.decode("utf-8", "ignore")
 
 
-def without_words(properties: Mapping[str, str]) -> dict[str, str]:
+def without_death_reason(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties of a message that starts anew: nothing of an earlier end, or of its sender."""
     return {name: value for name, value in properties.items() if name not in NAMES}
