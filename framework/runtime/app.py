@@ -26,7 +26,7 @@ from framework.net.library_logs import log_as_a_library
 from framework.net.real_world import real_world
 from framework.net.task_tree import TaskTree
 from framework.ports import World
-from framework.runtime.companions import Companions
+from framework.runtime.plugin_tasks import PluginTasks
 from framework.runtime.control import Control, Stopping
 from framework.runtime.engine_groups import EngineFigures, EngineGroups, groups_of_engines
 from framework.runtime.group.group import ConsumerGroup
@@ -112,7 +112,7 @@ class App:
         self._onces: Onces = {}
         self._engines = EngineGroups(self.world.workers)
         self._figures = EngineFigures(self.plugins.runners)
-        self._companions = Companions()
+        self._plugin_tasks = PluginTasks()
         self._resources = Resources([each for consumer in consumers for each in asked_by(consumer)], self)
         self._drain_ms = settings.app.drain
         # A start that still waits for a broker does so no longer when its end is asked for.
@@ -207,14 +207,14 @@ class App:
             if self._is_started:
                 self.plugins.calls.app_stopping(self)
             membership.dormant.join = None
-            await _drain(self._groups, self._engines, self._companions, self._drain_ms)
+            await _drain(self._groups, self._engines, self._plugin_tasks, self._drain_ms)
             await membership.leave()
             for trace in self._traces.values():  # handlers have ended, and the cluster is still connected
                 await trace.tracer.close()
             membership.joining.check()
         finally:
             self._control.stop()
-            await self._companions.close()
+            await self._plugin_tasks.close()
             await tree.close()
             await cluster.close()
             membership.close()
@@ -262,7 +262,7 @@ class App:
         """For plugins, in `app_started`: run `work` beside the groups. End it in `app_stopping`: the stop waits for it
         as long as for handlers, then cancels it.
         """
-        self._life.on_loop(f"accompany({name!r})", lambda: self._companions.start(work, name))
+        self._life.on_loop(f"accompany({name!r})", lambda: self._plugin_tasks.start(work, name))
 
     # Changes while it runs: from any thread; each returns when it was made, on the event loop's thread
 
@@ -428,12 +428,12 @@ class App:
         return f"<App {self.settings.app.name} {self.member}: {len(self._groups)} groups>"
 
 
-async def _drain(groups: Sequence[ConsumerGroup], engines: EngineGroups, companions: Companions, drain_ms: int) -> None:
+async def _drain(groups: Sequence[ConsumerGroup], engines: EngineGroups, plugin_tasks: PluginTasks, drain_ms: int) -> None:
     """In this order: no new queues, no new handlers, running ones end, offsets confirmed. Groups are left behind it."""
     tree = TaskTree()
     stopping = [tree.start(group.stop(drain_ms), name=f"stop {group.plan.name}") for group in groups]
     stopping.append(tree.start(engines.stop(drain_ms), name="stop engines"))
-    if companions:
-        stopping.append(tree.start(companions.end(drain_ms), name="stop plugins' work"))
+    if plugin_tasks:
+        stopping.append(tree.start(plugin_tasks.end(drain_ms), name="stop plugins' work"))
     for task in stopping:
         await task

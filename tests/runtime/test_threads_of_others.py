@@ -95,7 +95,7 @@ CHANGES: dict[str, tuple[Callable[[App], object], Callable[[App], object]]] = {
     "unsubscribe": (subscribed_and_not, lambda app: "bills" not in app._groups[0].subscriptions),
     "start_consumer": (lambda app: app.start_consumer("later"), lambda app: len(app._groups) == 2),
     "adopt": (lambda app: app.adopt(with_drain(app.settings, 7)), lambda app: app._drain_ms == 7),
-    "accompany": (lambda app: app.accompany(nothing(), "beside"), lambda app: len(app._companions) == 1),
+    "accompany": (lambda app: app.accompany(nothing(), "beside"), lambda app: len(app._plugin_tasks) == 1),
     "stop_soon": (lambda app: app.stop_soon(), lambda app: app._life.asked.is_set()),
     "stop": (lambda app: asyncio.run(app.stop()), lambda app: not app._life.is_running),
 }

@@ -1,4 +1,4 @@
-"""Companions: work of plugins that goes on beside the groups, and is waited for when the application stops.
+"""Plugin tasks: work of plugins that goes on beside the groups, and is waited for when the application stops.
 
 A plugin starts its own in `app_started` and tells it to end in `app_stopping`; what then still runs has as long as the
 handlers have, and is cancelled behind them, while the connection to the cluster is still there.
@@ -21,7 +21,7 @@ CANCELLED_SECONDS = 2.0
 """How long one that was cancelled may take to tidy up."""
 
 
-class Companions:
+class PluginTasks:
     """Those of one application."""
 
     def __init__(self) -> None:
