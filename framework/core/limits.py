@@ -76,7 +76,7 @@ MAX_RETRIES = 16  # as the Java client: 17 deliveries, then the dead-letter topi
 BREAKER = 100  # messages that fail without a success between: more is a bad deploy, and not bad messages
 TRIAL_PAUSE_MS = 1_000  # before the first message that is tried then; doubles with each that fails
 TRIAL_PAUSE_MAX_MS = 60_000  # what a deploy that mends the handlers waits for at most
-SETTLERS = 8  # send-backs under way at once in a group; each is one small request
+RETRY_SENDERS = 8  # send-backs under way at once in a group; each is one small request
 SEND_BACK_DELAY_MS = 5_000  # as the Java client, which runs the handler again, each 5 s for ever
 SEND_BACK_DELAY_MAX_MS = 300_000  # what refuses a copy now, refuses it for as long as some person lets it
 

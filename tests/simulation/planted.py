@@ -97,7 +97,7 @@ PLANTED: tuple[Mistake, ...] = (
     Mistake(
         "a-broker-that-is-back-hurries-nobody",
         "framework.runtime.group.concurrent",
-        "        self._settler.hurry()\n",
+        "        self._retry_sender.hurry()\n",
         "        return\n",
         "after a long outage failed messages hold their queues for five minutes more",
         "tests/scenarios/test_retry.py::test_what_failed_in_a_long_outage_is_sent_as_soon_as_a_broker_is_there",

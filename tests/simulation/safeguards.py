@@ -369,19 +369,19 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
     ),
     "the copy is durable before the source is settled": (
         Change(
-            "framework.services.outcome.settle",
+            "framework.services.outcome.retry_sender",
             ".get(chunk.window, 0) + 1\n        self._enqueue(job)\n",
             ".get(chunk.window, 0) + 1\n        settled(job)\n        self._enqueue(job)\n",
         ),
         Change(
-            "framework.services.outcome.settle",
+            "framework.services.outcome.retry_sender",
             "        self._done_with(job, is_sent=True)\n        job.settled(job)\n",
             "        self._done_with(job, is_sent=True)\n",
         ),
     ),
     "a parked message is sent again": (
         Change(
-            "framework.services.outcome.settle",
+            "framework.services.outcome.retry_sender",
             "        if job.chunk.window.is_closed:\n            self._give_up(job)\n        else:",
             "        if True:\n            self._give_up(job)\n        else:",
         ),

@@ -27,7 +27,7 @@ from framework.services.crew.tasks import Crew
 from framework.services.crew.threads import ThreadCrew
 from framework.services.outcome.again import RetryInPlace, Unopened
 from framework.services.outcome.outcomes import Decide, Outcomes
-from framework.services.outcome.settle import SendsBack, Settler
+from framework.services.outcome.retry_sender import SendsBack, RetrySender
 from framework.services.outcome.trials import HeldChunks, Trials
 from framework.services.queue.pull import PullLoop
 from framework.services.supervise import supervise
@@ -61,14 +61,14 @@ class Concurrent:
         copies: SendsBack = parts.cluster.retry_copies
         if plan.settings.delivery != "pull":
             copies = PopCopies(copies, lambda: [each.popped for each in parts.owned.values() if each.popped])
-        self._settler = Settler(plan.name, plan.max_retries, copies, tree, world.chance)
+        self._retry_sender = RetrySender(plan.name, plan.max_retries, copies, tree, world.chance)
         self._retries = RetryInPlace(tree)
         self.trials = Trials(
             plan.name, plan.settings.breaker, HeldChunks(self._take_back), parts.owned, parts.taken_at_once,
             clock=world.clock, chance=world.chance, tree=tree,
         )  # fmt: skip
         self.not_success = Outcomes(
-            plan.name, plan.max_retries, decide, counts=parts.counts, settler=self._settler, retries=self._retries,
+            plan.name, plan.max_retries, decide, counts=parts.counts, retry_sender=self._retry_sender, retries=self._retries,
             unopened=Unopened(plan.name, tree), reports=parts.reports, clock=world.clock, ended=self.trials.ended,
         ).not_success  # fmt: skip
 
@@ -125,11 +125,11 @@ class Concurrent:
 
     def leaving(self, pull: PullLoop, *, is_handed_on: bool) -> None:
         """Nothing more is pulled. `is_handed_on`: another member is to have the queue."""
-        self._settler.hurry(pull.flow.window)
+        self._retry_sender.hurry(pull.flow.window)
 
     def busy(self, pull: PullLoop, until: float = 0.0) -> int:
         """Handlers of the queue that run, and copies of its messages that are not durable yet."""
-        return pull.running + self._settler.pending_for(pull.flow.window)
+        return pull.running + self._retry_sender.pending_for(pull.flow.window)
 
     async def release(self, queue: MessageQueue) -> None:
         """Nobody waits for a lock."""
@@ -141,7 +141,7 @@ class Concurrent:
     @property
     def pending(self) -> int:
         """Failed messages that wait for their copies, or to be retried in place."""
-        return self._settler.pending + self._retries.pending
+        return self._retry_sender.pending + self._retries.pending
 
     @property
     def retrying(self) -> int:
@@ -151,7 +151,7 @@ class Concurrent:
     @property
     def unsent(self) -> int:
         """Failed messages of which no broker keeps a copy yet, though each way was tried."""
-        return self._settler.stuck
+        return self._retry_sender.stuck
 
     @property
     def hanging(self) -> int:
@@ -167,12 +167,12 @@ class Concurrent:
     def blocked_because(self, pull: PullLoop) -> str | None:
         if hanging := self.hanging:
             return f"{hanging} places are empty: handlers that were given up do not end"
-        stuck = self._settler.stuck_because(pull.flow.window)
+        stuck = self._retry_sender.stuck_because(pull.flow.window)
         return stuck or self._parts.cluster.retry_rooms.complaint(self._name, pull.queue.broker)
 
     def connection_made(self) -> None:
         """A broker is there (again): what could be sent nowhere is sent at once."""
-        self._settler.hurry()
+        self._retry_sender.hurry()
 
     # Crews
 
@@ -197,4 +197,4 @@ class Concurrent:
 
     def __repr__(self) -> str:
         crews = [self._tasks, self._threads, *self._batches.values()]
-        return f"<Concurrent {self._name}: {crews} {self._settler}>"
+        return f"<Concurrent {self._name}: {crews} {self._retry_sender}>"

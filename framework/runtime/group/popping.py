@@ -15,7 +15,7 @@ from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import RETRY_PREFIX
 from framework.runtime.group.plan import GroupPlan
-from framework.services.outcome.settle import SendsBack
+from framework.services.outcome.retry_sender import SendsBack
 from framework.services.queue.popped import PopQueue
 from framework.services.queue.position import KeepsOffsets
 

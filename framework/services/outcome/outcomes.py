@@ -22,7 +22,7 @@ from framework.model.outcome import Outcome
 from framework.ports import Clock
 from framework.services.crew.run import MessageCounts
 from framework.services.outcome.again import CAUSES, RetryInPlace, Unopened
-from framework.services.outcome.settle import Parked, Settler
+from framework.services.outcome.retry_sender import Parked, RetrySender
 from framework.services.queue.pull import PullLoop
 
 log = structlog.get_logger()
@@ -56,7 +56,7 @@ class Outcomes:
         decide: Decide,
         *,
         counts: MessageCounts,
-        settler: Settler,
+        retry_sender: RetrySender,
         retries: RetryInPlace,
         unopened: Unopened,
         reports: ReportsOutcomes,
@@ -65,7 +65,7 @@ class Outcomes:
     ) -> None:
         """`ended` hears of each, before anything follows from it."""
         self._group, self._max_retries, self._decide = group, max_retries, decide
-        self._counts, self._settler, self._retries, self._unopened = counts, settler, retries, unopened
+        self._counts, self._retry_sender, self._retries, self._unopened = counts, retry_sender, retries, unopened
         self._reports, self._clock, self._ended = reports, clock, ended
         self._has_warned = False
         """Of a delay that brokers have no level for."""
@@ -125,4 +125,4 @@ class Outcomes:
             )
 
         why = self._reports.death_reason(copy.reason, end.error_type) if copy.event == "dead_lettered" else None
-        self._settler.put(chunk, index, copy, settled, pull.quiet.ring, why)
+        self._retry_sender.put(chunk, index, copy, settled, pull.quiet.ring, why)

@@ -1,4 +1,4 @@
-"""Settler: carries out what `core.retry` decided where the broker must keep a copy.
+"""RetrySender: carries out what `core.retry` decided where the broker must keep a copy.
 
 The order is the promise: the copy is durable on a broker, and only then has the message ended here. Two roads lead
 there: the message's own broker copies it, or some broker is sent it as a normal message of the retry topic. Where
@@ -66,8 +66,8 @@ class Parked:
     """While it is parked."""
 
 
-class Settler:
-    """One per group: at most SETTLERS send-backs under way, as many tasks as there is work for."""
+class RetrySender:
+    """One per group: at most RETRY_SENDERS send-backs under way, as many tasks as there is work for."""
 
     def __init__(self, group: str, max_retries: int, brokers: SendsBack, tree: TaskTree, chance: Chance) -> None:
         self._group, self._max_retries = group, max_retries
@@ -153,7 +153,7 @@ class Settler:
 
     def _enqueue(self, job: Parked) -> None:
         self._waiting.append(job)
-        if self._tasks < limits.SETTLERS:
+        if self._tasks < limits.RETRY_SENDERS:
             self._tasks += 1
             self._tree.start(self._settle_waiting(), name=f"settle {self._group}")
 
@@ -258,6 +258,6 @@ class Settler:
 
     def __repr__(self) -> str:
         return (
-            f"<Settler {self._group}: {self._sending} sending, {len(self._waiting)} waiting, "
+            f"<RetrySender {self._group}: {self._sending} sending, {len(self._waiting)} waiting, "
             f"{len(self._parked)} parked>"
         )

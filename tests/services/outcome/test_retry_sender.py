@@ -1,4 +1,4 @@
-"""Settler: the copy is durable on the broker, and only then has the message ended here."""
+"""RetrySender: the copy is durable on the broker, and only then has the message ended here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from framework.errors import BrokerUnreachable, ConnectionLost, FrameworkError, 
 from framework.model.death_reason import DeathReason
 from framework.model.message import Message
 from framework.net.task_tree import TaskTree
-from framework.services.outcome.settle import Parked, Settler
+from framework.services.outcome.retry_sender import Parked, RetrySender
 from tests.services.parts import PLENTY, EvenChance, messages_from, play, play_logged, told
 from tests.simulation.left_out import left_out
 
@@ -89,10 +89,10 @@ class Fixture:
         """Offset, and when it was settled."""
         self.given_up: list[int] = []
         self.tree = TaskTree()
-        self.settler = Settler("billing", 16, brokers, self.tree, EvenChance())
+        self.retry_sender = RetrySender("billing", 16, brokers, self.tree, EvenChance())
 
     def put(self, index: int, decision: SendBack = RETRY) -> None:
-        self.settler.put(self.chunk, index, decision, self._settled, lambda: self.given_up.append(index))
+        self.retry_sender.put(self.chunk, index, decision, self._settled, lambda: self.given_up.append(index))
 
     def _settled(self, job: Parked) -> None:
         self.ended.append((job.message.queue_offset, asyncio.get_running_loop().time()))
@@ -108,7 +108,7 @@ async def copy_and_settle() -> tuple[list[tuple[int, int, int]], list[int]]:
         durable_then.extend(it.brokers.durable)
         it._settled(job)
 
-    it.settler.put(it.chunk, 0, RETRY, settled)
+    it.retry_sender.put(it.chunk, 0, RETRY, settled)
     await asyncio.sleep(5)
     return durable_then, [offset for offset, _ in it.ended]
 
@@ -147,13 +147,13 @@ def test_so_many_are_under_way_at_once_and_no_more(seed: int) -> None:
         it = Fixture(Brokers(), 50)
         for index in range(50):
             it.put(index)
-        assert 50 == it.settler.pending
+        assert 50 == it.retry_sender.pending
         await asyncio.sleep(60)
 
-        assert limits.SETTLERS == it.brokers.most
+        assert limits.RETRY_SENDERS == it.brokers.most
         assert list(range(50)) == sorted(offset for offset, _ in it.ended)
         assert 50 == it.window.settle()
-        assert (0, 0) == (it.settler.pending, len(it.tree))
+        assert (0, 0) == (it.retry_sender.pending, len(it.tree))
 
     play(story, seed=seed)
 
@@ -172,7 +172,7 @@ def test_what_cannot_be_sent_back_is_sent_as_a_message(error: FrameworkError, sp
         it.put(1, SendBack(level, "retry", ""))
         await asyncio.sleep(5)
         assert [(0, level, 16, spares_own), (1, level, 16, spares_own)] == it.brokers.sent_again
-        assert (2, 0, 0) == (it.window.settle(), it.settler.pending, it.settler.stuck)
+        assert (2, 0, 0) == (it.window.settle(), it.retry_sender.pending, it.retry_sender.stuck)
         it.chunk = it.window.admit(messages_from(2, 1), 2, 3, 10) or it.chunk
         it.put(0)
         await asyncio.sleep(5)
@@ -194,7 +194,7 @@ async def copy_by_the_other_road() -> tuple[list[tuple[int, int, int]], list[int
         durable_then.extend(it.brokers.durable)
         it._settled(job)
 
-    it.settler.put(it.chunk, 0, RETRY, settled)
+    it.retry_sender.put(it.chunk, 0, RETRY, settled)
     await asyncio.sleep(5)
     return durable_then, [offset for offset, _ in it.ended]
 
@@ -238,7 +238,7 @@ def test_a_dead_letter_takes_its_reason_along_and_is_durable_before_it_ends(*, o
             durable_then.append(len(it.brokers.durable))
             it._settled(job)
 
-        it.settler.put(it.chunk, 0, SendBack(-1, "dead_lettered", "no such order"), settled, why=why)
+        it.retry_sender.put(it.chunk, 0, SendBack(-1, "dead_lettered", "no such order"), settled, why=why)
         await asyncio.sleep(5)
         assert [why] * (1 + other_road) == it.brokers.said
         assert [0] == [offset for offset, _ in it.ended]
@@ -254,10 +254,10 @@ def test_a_surprise_parks_the_message_as_any_failure_does() -> None:
         it = Fixture(Brokers(ValueError("a surprise")), 2)
         it.put(0)
         await asyncio.sleep(1.2)
-        assert (1, "cannot send back: a surprise") == (it.settler.stuck, it.settler.stuck_because(it.window))
+        assert (1, "cannot send back: a surprise") == (it.retry_sender.stuck, it.retry_sender.stuck_because(it.window))
         assert 0 == it.window.settle(), "no commit passes it"
         await asyncio.sleep(30)
-        assert (0, [(0, 3, 16)]) == (it.settler.pending, it.brokers.durable)
+        assert (0, [(0, 3, 16)]) == (it.retry_sender.pending, it.brokers.durable)
         return [when for _, when in it.ended]
 
     ended, lines = play_logged(story)
@@ -270,15 +270,15 @@ def test_what_can_be_sent_neither_way_is_parked_and_only_its_sending_is_tried_ag
         it = Fixture(Brokers(GONE, REFUSED), 2)
         it.put(0)
         await asyncio.sleep(2.2)
-        assert (1, 1) == (it.settler.pending, it.settler.stuck)
+        assert (1, 1) == (it.retry_sender.pending, it.retry_sender.stuck)
         assert 0 == it.window.settle(), "no commit passes it"
-        assert "<Settler billing: 0 sending, 0 waiting, 1 parked>" == repr(it.settler)
-        assert it.settler.stuck_because(it.window) == (
+        assert "<RetrySender billing: 0 sending, 0 waiting, 1 parked>" == repr(it.retry_sender)
+        assert it.retry_sender.stuck_because(it.window) == (
             "cannot send back: send refused by broker-b: code 16, the topic is read-only"
         )
         await asyncio.sleep(30)
-        assert (3, 0, [(0, 3, 16)]) == (it.brokers.tries, it.settler.pending, it.brokers.durable)
-        assert (0, None) == (it.settler.stuck, it.settler.stuck_because(it.window))
+        assert (3, 0, [(0, 3, 16)]) == (it.brokers.tries, it.retry_sender.pending, it.brokers.durable)
+        assert (0, None) == (it.retry_sender.stuck, it.retry_sender.stuck_because(it.window))
         return [when for _, when in it.ended]
 
     ended, lines = play_logged(story)
@@ -295,9 +295,9 @@ def test_a_queue_is_said_to_be_stuck_once_and_free_once() -> None:
         for index in range(3):
             it.put(index)
         await asyncio.sleep(3)
-        assert 3 == it.settler.stuck
+        assert 3 == it.retry_sender.stuck
         await asyncio.sleep(10)
-        assert (0, 3) == (it.settler.stuck, it.window.settle())
+        assert (0, 3) == (it.retry_sender.stuck, it.window.settle())
 
     _, lines = play_logged(story)
     assert ["message parked", "parked messages sent"] == [line["event"] for line in lines]
@@ -308,7 +308,7 @@ def test_what_is_parked_is_tried_at_once_when_a_broker_is_there_again() -> None:
         it = Fixture(Brokers(GONE))
         it.put(0)
         await asyncio.sleep(3)
-        it.settler.hurry()
+        it.retry_sender.hurry()
         await asyncio.sleep(1.1)
         assert [0] == [offset for offset, _ in it.ended]
         await asyncio.sleep(30)
@@ -325,7 +325,7 @@ def test_a_try_that_was_under_way_when_the_broker_came_back_is_repeated_at_once(
         it.put(0)
         await asyncio.sleep(0.5)
         assert (1, []) == (it.brokers.tries, it.ended)
-        it.settler.hurry()
+        it.retry_sender.hurry()
         await asyncio.sleep(3)
         return [offset for offset, _ in it.ended]
 
@@ -340,7 +340,7 @@ def test_tries_ahead_of_their_time_put_the_next_one_off_no_further() -> None:
         it.put(0)
         for _ in range(5):
             await asyncio.sleep(2.5)
-            it.settler.hurry()
+            it.retry_sender.hurry()
         await asyncio.sleep(20)
         return [offset for offset, _ in it.ended]
 
@@ -353,22 +353,22 @@ def test_what_is_parked_of_a_moved_queue_is_forgotten_when_another_one_is_left()
         it.put(0)
         await asyncio.sleep(3)
         it.window.close()
-        it.settler.hurry(Window.closed())
-        assert ([0], 0, 0) == (it.given_up, it.settler.pending, len(it.tree))
+        it.retry_sender.hurry(Window.closed())
+        assert ([0], 0, 0) == (it.given_up, it.retry_sender.pending, len(it.tree))
 
     play(story)
 
 
 def test_parked_messages_leave_the_settlers_to_others() -> None:
     async def story() -> list[int]:
-        it = Fixture(Brokers(*[GONE] * limits.SETTLERS), 20)
+        it = Fixture(Brokers(*[GONE] * limits.RETRY_SENDERS), 20)
         for index in range(20):
             it.put(index)
         await asyncio.sleep(4.2)
         return sorted(offset for offset, _ in it.ended)
 
     first: list[int] = play(story)
-    assert set(range(limits.SETTLERS, 20)) <= set(first)
+    assert set(range(limits.RETRY_SENDERS, 20)) <= set(first)
 
 
 def test_a_parked_message_whose_queue_is_left_is_tried_once_more_and_given_up() -> None:
@@ -379,12 +379,12 @@ def test_a_parked_message_whose_queue_is_left_is_tried_once_more_and_given_up() 
         it.put(0)
         await asyncio.sleep(3)
         it.window.stop_handing_out()
-        it.settler.hurry(it.window)
+        it.retry_sender.hurry(it.window)
         tries = it.brokers.tries
         await asyncio.sleep(2.1)
         assert (tries + 1, [0]) == (it.brokers.tries, it.given_up)
-        assert ([], 0, 0) == (it.ended, it.settler.pending, it.settler.pending_for(it.window))
-        assert (0, 0) == (it.settler.stuck, len(it.tree))
+        assert ([], 0, 0) == (it.ended, it.retry_sender.pending, it.retry_sender.pending_for(it.window))
+        assert (0, 0) == (it.retry_sender.stuck, len(it.tree))
 
     _, lines = play_logged(story)
     assert ["message parked", "parked messages given up"] == [line["event"] for line in lines]
@@ -396,12 +396,12 @@ def test_a_queue_of_which_some_was_sent_and_some_was_given_up_is_not_said_to_be_
         it.put(0)
         it.put(1)
         await asyncio.sleep(3)
-        assert 2 == it.settler.stuck
+        assert 2 == it.retry_sender.stuck
         it.brokers.next_fails()
         it.window.stop_handing_out()
-        it.settler.hurry(it.window)
+        it.retry_sender.hurry(it.window)
         await asyncio.sleep(5)
-        assert (1, 1, 0) == (len(it.ended), len(it.given_up), it.settler.stuck)
+        assert (1, 1, 0) == (len(it.ended), len(it.given_up), it.retry_sender.stuck)
 
     _, lines = play_logged(story)
     assert [("parked messages given up", 1)] == told(lines, "messages")
@@ -416,7 +416,7 @@ def test_a_parked_message_whose_queue_is_gone_is_given_up() -> None:
         tries = it.brokers.tries
         await asyncio.sleep(400)
         assert (tries, [0]) == (it.brokers.tries, it.given_up)
-        assert ([], 0, 0) == (it.ended, it.settler.pending, len(it.tree))
+        assert ([], 0, 0) == (it.ended, it.retry_sender.pending, len(it.tree))
 
     play(story)
 
@@ -439,7 +439,7 @@ def test_the_chunk_of_a_job_is_the_one_it_was_put_with() -> None:
     async def story() -> Chunk:
         it = Fixture(Brokers(), 3)
         seen: list[Parked] = []
-        it.settler.put(it.chunk, 2, RETRY, seen.append)
+        it.retry_sender.put(it.chunk, 2, RETRY, seen.append)
         await asyncio.sleep(2)
         (job,) = seen
         assert (2, RETRY, it.chunk.messages[2]) == (job.index, job.decision, job.message)
