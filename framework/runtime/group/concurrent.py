@@ -25,7 +25,7 @@ from framework.services.crew.expiry import Expiry, WatchedCrew
 from framework.services.crew.run import AtWork, at_work
 from framework.services.crew.tasks import Crew
 from framework.services.crew.threads import ThreadCrew
-from framework.services.outcome.again import RetryInPlace, Unopened
+from framework.services.outcome.again import RetryInPlace, HeldMessages
 from framework.services.outcome.outcomes import Decide, Outcomes
 from framework.services.outcome.retry_sender import SendsBack, RetrySender
 from framework.services.outcome.trials import HeldChunks, Trials
@@ -69,7 +69,7 @@ class Concurrent:
         )  # fmt: skip
         self.not_success = Outcomes(
             plan.name, plan.max_retries, decide, counts=parts.counts, retry_sender=self._retry_sender, retries=self._retries,
-            unopened=Unopened(plan.name, tree), reports=parts.reports, clock=world.clock, ended=self.trials.ended,
+            held=HeldMessages(plan.name, tree), reports=parts.reports, clock=world.clock, ended=self.trials.ended,
         ).not_success  # fmt: skip
 
     def start(self) -> None:

@@ -94,7 +94,7 @@ CAUSES = HOLDS
 FIRST_MS, MAX_MS = 1_000, 30_000
 
 
-class Unopened:
+class HeldMessages:
     """The held messages of one group: one task a queue that has any, none otherwise.
 
     A missing codec or key, memory, or a record damaged on the way is never the message's fault: nothing is settled,

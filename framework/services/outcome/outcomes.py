@@ -21,7 +21,7 @@ from framework.model.message import Message
 from framework.model.outcome import Outcome
 from framework.ports import Clock
 from framework.services.crew.run import MessageCounts
-from framework.services.outcome.again import CAUSES, RetryInPlace, Unopened
+from framework.services.outcome.again import CAUSES, RetryInPlace, HeldMessages
 from framework.services.outcome.retry_sender import Parked, RetrySender
 from framework.services.queue.pull import PullLoop
 
@@ -58,14 +58,14 @@ class Outcomes:
         counts: MessageCounts,
         retry_sender: RetrySender,
         retries: RetryInPlace,
-        unopened: Unopened,
+        held: HeldMessages,
         reports: ReportsOutcomes,
         clock: Clock,
         ended: Ended,
     ) -> None:
         """`ended` hears of each, before anything follows from it."""
         self._group, self._max_retries, self._decide = group, max_retries, decide
-        self._counts, self._retry_sender, self._retries, self._unopened = counts, retry_sender, retries, unopened
+        self._counts, self._retry_sender, self._retries, self._held = counts, retry_sender, retries, held
         self._reports, self._clock, self._ended = reports, clock, ended
         self._has_warned = False
         """Of a delay that brokers have no level for."""
@@ -79,7 +79,7 @@ class Outcomes:
         result = pull.judged(message, result)
         if isinstance(result, CAUSES):
             self._ended(pull, chunk, message, None)
-            self._unopened.put(pull, chunk, index, result)
+            self._held.put(pull, chunk, index, result)
             return
         elapsed_ms = (self._clock.monotonic() - started) * 1000
         end = result_of(result)

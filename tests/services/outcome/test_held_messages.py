@@ -21,7 +21,7 @@ from framework.net.task_tree import TaskTree
 from framework.services.crew.run import MessageCounts
 from framework.services.crew.tasks import Crew
 from framework.services.crew.threads import ThreadCrew
-from framework.services.outcome.again import CAUSES, Unopened, started_again
+from framework.services.outcome.again import CAUSES, HeldMessages, started_again
 from framework.services.queue.position import StartingPoint
 from framework.services.queue.pull import PullLoop
 from tests.services.crew.test_threads import InlineWorkers
@@ -43,7 +43,7 @@ class Group:
 
     def __init__(self) -> None:
         self.tree = TaskTree()
-        self.held = Unopened("billing", self.tree)
+        self.held = HeldMessages("billing", self.tree)
         self.counts, self.offsets = MessageCounts(), OffsetTable()
         self.clock, self.plan = LoopClock(), Plan()
         self.ended = 0
