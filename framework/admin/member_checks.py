@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from framework.admin.facts import GroupFacts
 from framework.admin.findings import Check, Finding, Said, Unlooked
 from framework.admin.groups import GroupMember, reason_of
-from framework.core.census import Profile, repeated_ids
+from framework.core.consistency import Profile, repeated_ids
 from framework.errors import FrameworkError
 from framework.model.reserved import RETRY_PREFIX
 from framework.wire.bodies.heartbeat import BROADCASTING

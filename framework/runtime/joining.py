@@ -20,7 +20,7 @@ from framework.client.pulling import NO_FILTER
 from framework.core import limits
 from framework.core.assignment import allocate
 from framework.core.attendance import grace_of, hold_ms, key_of, member_named
-from framework.core.census import asked
+from framework.core.consistency import asked
 from framework.errors import ConfigurationError, FrameworkError, Refused, is_said, shorten
 from framework.mistakes import FilterRefused, InstanceTaken
 from framework.model.reserved import retry_topic

@@ -27,7 +27,7 @@ from framework.runtime.plans import connect
 from framework.runtime.plans.connect import heartbeat_of, profile_of
 from framework.runtime.reports import Reports
 from framework.services.call.resources import Values
-from framework.services.census import CensusLoop
+from framework.services.consistency import ConsistencyCheck
 from framework.services.clocks import Ages, AlignedClock, ClockLoop
 from framework.services.heartbeat import HeartbeatLoop
 from framework.services.room_watch import RoomWatch
@@ -65,7 +65,7 @@ class Membership:
         self.budget = Budget(settings.app.budget, self._budget_changed)
         self._unheard: dict[str, None] = {}
         """New connections whose broker has taken no heartbeat by them yet."""
-        self.censuses: list[CensusLoop] = []
+        self.consistency_checks: list[ConsistencyCheck] = []
         """What members of each group are like."""
         self.standstill: Standstill | None = None
         """Looks for queues that move nothing; None before the start."""
@@ -161,12 +161,12 @@ class Membership:
     def _start(self, group: ConsumerGroup) -> None:
         group.start()
         plan, inquiries = group.plan, self.cluster.inquiries
-        census = CensusLoop(
+        check = ConsistencyCheck(
             plan.name, plan.subscriptions[0].topic, self.member, lambda: profile_of(group.plan), inquiries,
             self._world.clock, members=lambda: group.rebalance.members,
         )  # fmt: skip
-        supervise(self._tree, f"census {plan.name}", census.run, self._world.chance)
-        self.censuses.append(census)
+        supervise(self._tree, f"consistency check {plan.name}", check.run, self._world.chance)
+        self.consistency_checks.append(check)
 
     def join(self, plan: GroupPlan) -> None:
         """Have a group join that was kept back until now."""

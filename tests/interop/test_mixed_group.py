@@ -16,9 +16,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from framework import App, Message, Producer, consumer
-from framework.core.census import OTHER_MODEL, OTHER_ORDER, OTHER_TOPICS
+from framework.core.consistency import OTHER_MODEL, OTHER_ORDER, OTHER_TOPICS
 from framework.model.queue import MessageQueue
-from framework.services import census
+from framework.services import consistency
 from tests.interop.cluster import Addresses
 from tests.interop.inside import application, owned, running
 from tests.interop.mqadmin import Admin
@@ -39,7 +39,7 @@ Lines = list[MutableMapping[str, Any]]
 def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
     """What is logged. Members are looked at soon after they have come."""
     for name in ("LOOK_SECONDS", "SETTLED_SECONDS", "ALONE_SECONDS", "AGAIN_SECONDS"):
-        monkeypatch.setattr(census, name, 0.5)
+        monkeypatch.setattr(consistency, name, 0.5)
     with capture_logs() as lines:
         yield lines
 

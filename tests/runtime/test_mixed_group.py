@@ -8,18 +8,18 @@ import pytest
 from structlog.testing import capture_logs
 
 from framework import App, Message, consumer
-from framework.core.census import OTHER_ORDER, OTHER_TOPICS
+from framework.core.consistency import OTHER_ORDER, OTHER_TOPICS
 from framework.hooks.host import PluginHost
-from framework.services import census
+from framework.services import consistency
 from framework.settings.schema import AppSettings
 from tests.patience import until
 from tests.runtime.test_app import box, run, send
 
 
 def test_orderly_and_concurrent_members_are_named_and_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(census, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(census, "SETTLED_SECONDS", 0.05)
-    monkeypatch.setattr(census, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(consistency, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(consistency, "SETTLED_SECONDS", 0.05)
+    monkeypatch.setattr(consistency, "AGAIN_SECONDS", 0.05)
 
     @consumer(topic="orders", group="billing")
     async def bill(message: Message) -> None: ...

@@ -12,7 +12,7 @@ from framework.client.cluster import Cluster
 from framework.client.options import ClusterOptions
 from framework.core import limits
 from framework.core.backoff import Backoff
-from framework.core.census import Profile
+from framework.core.consistency import Profile
 from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError, retold
 from framework.mistakes import CredentialsWrong
 from framework.model.durations import to_text

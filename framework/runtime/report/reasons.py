@@ -37,9 +37,9 @@ def why_not_ready(joined: Membership, life: Life, engines: EngineGroups) -> Iter
         yield from joined.cluster.retry_rooms.complaints(group.plan.name)
     for name, held_ms in joined.joining.held.items():
         yield f"group {name} joins {held_ms / 1000:g} s after its start, since this member came and went too often"
-    for census in joined.censuses:
-        if census.is_mixed_up:
-            yield f"group {census.group}: some members lock its queues and some do not, so that nobody keeps the order"
+    for check in joined.consistency_checks:
+        if check.is_mixed_up:
+            yield f"group {check.group}: some members lock its queues and some do not, so that nobody keeps the order"
     for plan in joined.dormant.gated:
         yield f"group {plan.own_name} waits for its ready_when"
     for name, failures in joined.failed_loops.items():

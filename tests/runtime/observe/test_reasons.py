@@ -12,7 +12,7 @@ import pytest
 from framework import App, Message, RetryLater, consumer
 from framework.broker.intercept import Interceptor
 from framework.broker.server import Broker
-from framework.core.census import OTHER_ORDER
+from framework.core.consistency import OTHER_ORDER
 from framework.net.task_tree import LoopFailures
 from framework.runtime.membership import Membership
 from framework.services import standstill
@@ -216,9 +216,9 @@ def _failed(app: App) -> Callable[[], object]:
 
 
 def _mixed(app: App) -> Callable[[], object]:
-    census = next(iter(joined(app).censuses))
-    census.found[OTHER_ORDER] = ("10.0.0.7@1#2",)
-    return census.found.clear
+    check = next(iter(joined(app).consistency_checks))
+    check.found[OTHER_ORDER] = ("10.0.0.7@1#2",)
+    return check.found.clear
 
 
 def _without_room(app: App) -> Callable[[], object]:

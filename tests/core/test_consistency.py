@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from framework.core.census import (
+from framework.core.consistency import (
     OTHER_MODEL,
     OTHER_ORDER,
     OTHER_TOPICS,

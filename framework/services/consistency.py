@@ -1,9 +1,9 @@
-"""CensusLoop: finds out whether the members of a group are of one kind, and says so once per change.
+"""ConsistencyCheck: finds out whether the members of a group are of one kind, and says so once per change.
 
 It asks rarely: when members have come or gone, or our own topics have changed, and then nothing more for a while. It
-asks only members that were not asked before, or had other topics than ours. `core/census.py` says what answers mean.
+asks only members that were not asked before, or had other topics than ours. `core/consistency.py` says what answers mean.
 Of a thousand members that start together each has its own turn by its place in the list, and pauses between questions,
-so that brokers get no more census questions a second from a large group than from one of a hundred.
+so that brokers get no more of its questions a second from a large group than from one of a hundred.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from framework.client.inquiries import Inquiries
-from framework.core.census import OTHER_ORDER, Profile, asked, differences, repeated_ids
+from framework.core.consistency import OTHER_ORDER, Profile, asked, differences, repeated_ids
 from framework.errors import FrameworkError
 from framework.ports import Clock
 from framework.wire.bodies.running import IS_ORDERLY
@@ -35,7 +35,7 @@ PAUSE_A_MEMBER_SECONDS = 0.005  # the same in a group of more than two hundred
 STALE_SECONDS = 150.0
 
 
-class CensusLoop:
+class ConsistencyCheck:
     """One per group."""
 
     def __init__(
@@ -136,4 +136,4 @@ class CensusLoop:
         self.found = found
 
     def __repr__(self) -> str:
-        return f"<CensusLoop {self.group}: {', '.join(self.found) or 'all of one kind'}>"
+        return f"<ConsistencyCheck {self.group}: {', '.join(self.found) or 'all of one kind'}>"

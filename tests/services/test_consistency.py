@@ -1,4 +1,4 @@
-"""CensusLoop in virtual time."""
+"""ConsistencyCheck in virtual time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from framework.core.census import OTHER_ORDER, OTHER_TOPICS, SHARED_ID, Profile
+from framework.core.consistency import OTHER_ORDER, OTHER_TOPICS, SHARED_ID, Profile
 from framework.errors import BrokerUnreachable, Refused
-from framework.services.census import CensusLoop
+from framework.services.consistency import ConsistencyCheck
 from framework.wire.bodies.heartbeat import SubscriptionData
 from framework.wire.bodies.running import IS_ORDERLY, RunningInfo
 from tests.services.parts import LoopClock, end, play, play_logged, start, told
@@ -43,8 +43,8 @@ class Brokers:
         )
 
 
-def census_of(brokers: Brokers) -> CensusLoop:
-    return CensusLoop(
+def check_of(brokers: Brokers) -> ConsistencyCheck:
+    return ConsistencyCheck(
         "billing", "orders", "me", lambda: OWN, cast("Any", brokers), LoopClock(), members=lambda: [*brokers.members]
     )
 
@@ -52,21 +52,21 @@ def census_of(brokers: Brokers) -> CensusLoop:
 def test_each_is_asked_once_and_what_differs_is_named_once() -> None:
     async def story() -> None:
         brokers = Brokers({"me": False, "a": False, "b": True, "c": None})
-        census = census_of(brokers)
-        task = start(census.run())
+        check = check_of(brokers)
+        task = start(check.run())
         await asyncio.sleep(200)
         assert ["a", "b", "c", "c", "c"] == [each for each in brokers.asked if each != "list"]
         assert len(brokers.asked) <= 13, "one question in half a minute while something is wrong"
-        assert {OTHER_ORDER: ("b",)} == census.found
-        assert census.is_mixed_up
+        assert {OTHER_ORDER: ("b",)} == check.found
+        assert check.is_mixed_up
         brokers.asked.clear()
         brokers.members["d"] = True
         await asyncio.sleep(15)
         assert ["list", "d"] == brokers.asked[-2:], "only who is new; who never answers is left alone"
-        assert {OTHER_ORDER: ("b", "d")} == census.found
+        assert {OTHER_ORDER: ("b", "d")} == check.found
         del brokers.members["b"], brokers.members["d"]
         await asyncio.sleep(20)
-        assert {} == census.found
+        assert {} == check.found
         await end(task)
 
     _, lines = play_logged(story)
@@ -80,7 +80,7 @@ def test_topics_that_change_while_members_run_are_asked_for_anew() -> None:
     async def story() -> None:
         both = replace(OWN, subscriptions={"orders": "*", "payments": "*"})
         brokers, own = Brokers({"me": False, "a": False}, topics=("orders", "payments")), [both]
-        census = CensusLoop(
+        check = ConsistencyCheck(
             "billing",
             "orders",
             "me",
@@ -89,18 +89,18 @@ def test_topics_that_change_while_members_run_are_asked_for_anew() -> None:
             LoopClock(),
             members=lambda: [*brokers.members],
         )
-        task = start(census.run())
+        task = start(check.run())
         await asyncio.sleep(20)
-        assert {} == census.found
+        assert {} == check.found
         own[0] = OWN
         await asyncio.sleep(20)
-        assert {OTHER_TOPICS: ("a",)} == census.found, "we left a topic, and nobody has our queues of it"
+        assert {OTHER_TOPICS: ("a",)} == check.found, "we left a topic, and nobody has our queues of it"
         brokers.topics = ("orders",)
         await asyncio.sleep(40)
-        assert {} == census.found, "all have left it"
+        assert {} == check.found, "all have left it"
         own[0], brokers.topics = both, ("orders", "payments")
         await asyncio.sleep(400)
-        assert {} == census.found, "all have come back"
+        assert {} == check.found, "all have come back"
         await end(task)
 
     _, lines = play_logged(story)
@@ -110,7 +110,7 @@ def test_topics_that_change_while_members_run_are_asked_for_anew() -> None:
 def test_a_burst_of_changes_costs_one_look() -> None:
     async def story() -> None:
         brokers = Brokers({"me": False})
-        task = start(census_of(brokers).run())
+        task = start(check_of(brokers).run())
         for number in range(10):
             await asyncio.sleep(4)
             brokers.members[f"m{number}"] = False
@@ -126,16 +126,16 @@ def test_a_burst_of_changes_costs_one_look() -> None:
 def test_an_id_of_two_connections_is_named_when_it_stays() -> None:
     async def story() -> None:
         brokers = Brokers({"me": False, "a": False}, twice=["a"])
-        census = census_of(brokers)
-        task = start(census.run())
+        check = check_of(brokers)
+        task = start(check.run())
         await asyncio.sleep(140)
-        assert {} == census.found, "a connection that broke without a word is listed for a while"
+        assert {} == check.found, "a connection that broke without a word is listed for a while"
         await asyncio.sleep(40)
-        assert {SHARED_ID: ("a",)} == census.found
-        assert not census.is_mixed_up
+        assert {SHARED_ID: ("a",)} == check.found
+        assert not check.is_mixed_up
         brokers.twice.clear()
         await asyncio.sleep(400)
-        assert {} == census.found
+        assert {} == check.found
         await end(task)
 
     play(story)
@@ -144,12 +144,12 @@ def test_an_id_of_two_connections_is_named_when_it_stays() -> None:
 def test_a_broker_that_is_down_is_asked_again() -> None:
     async def story() -> None:
         brokers = Brokers({"me": False, "b": True}, is_down=True)
-        census = census_of(brokers)
-        task = start(census.run())
+        check = check_of(brokers)
+        task = start(check.run())
         await asyncio.sleep(20)
         brokers.is_down = False
         await asyncio.sleep(40)
-        assert census.is_mixed_up
+        assert check.is_mixed_up
         await end(task)
 
     play(story)

@@ -1,4 +1,4 @@
-"""Census: what is wrong with a group whose members are not of one kind.
+"""Consistency: what is wrong with a group whose members are not of one kind.
 
 Members divide a group's queues without talking to each other, so one that is orderly, broadcasting or subscribed
 otherwise is not refused by anybody: it only makes messages go missing, come twice or come out of order. Pure.
