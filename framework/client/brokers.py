@@ -18,7 +18,7 @@ from framework import marks
 from framework.client.fences import Fences
 from framework.client.first_commits import FirstCommits
 from framework.client.routes import RouteTable
-from framework.core.rolls import Roll
+from framework.core.member_lists import MemberList
 from framework.errors import BrokerUnreachable, FrameworkError, NotConnected, ProtocolError, Refused, is_said
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
@@ -210,32 +210,32 @@ class Brokers:
         """
         if not self._routes.brokers_of(topic):
             await self._routes.queues(topic)
-        rolls = await self.rolls(group, self._routes.brokers_of(topic))
-        lists = [roll.listed for roll in rolls if roll.listed is not None]
-        if not lists:
+        lists = await self.lists(group, self._routes.brokers_of(topic))
+        answered = [each.listed for each in lists if each.listed is not None]
+        if not answered:
             raise next(
-                (roll.failure for roll in rolls if roll.failure is not None),
+                (each.failure for each in lists if each.failure is not None),
                 BrokerUnreachable(f"members of {group}: topic {topic} has no broker in its route"),
             )
-        return sorted({member for each in lists for member in each})
+        return sorted({member for listed in answered for member in listed})
 
-    async def rolls(self, group: str, brokers: Sequence[str], member: str = "") -> list[Roll]:
+    async def lists(self, group: str, brokers: Sequence[str], member: str = "") -> list[MemberList]:
         """What each of these brokers lists, all asked at once.
 
         One that lists others and not this `member` is told of it again (`on_unlisted`).
         """
         if len(brokers) == 1:
-            return [await self._roll(group, brokers[0], member)]
+            return [await self._list_of(group, brokers[0], member)]
         tree = TaskTree()
         try:
             asking = [
-                tree.start(self._roll(group, broker, member), name=f"members of {group} {broker}") for broker in brokers
+                tree.start(self._list_of(group, broker, member), name=f"members of {group} {broker}") for broker in brokers
             ]
             return [await task for task in asking]
         finally:
             await tree.close()
 
-    async def _roll(self, group: str, broker: str, member: str) -> Roll:
+    async def _list_of(self, group: str, broker: str, member: str) -> MemberList:
         listing = Exchange(MembersRequest(consumer_group=group), body_of(ConsumerList))
         try:
             address = self._routes.address_of(broker)
@@ -247,12 +247,12 @@ class Brokers:
         except Refused as error:
             # One that was away has heard of nobody yet, and our heartbeat is on its way: that it was away is said.
             is_young = error.code == ResponseCode.SYSTEM_ERROR and self._pool.connected_ms(address) < YOUNG_MS
-            return Roll(broker, None, failure=NotConnected(str(error)) if member and is_young else error)
+            return MemberList(broker, None, failure=NotConnected(str(error)) if member and is_young else error)
         except (BrokerUnreachable, ProtocolError) as error:
-            return Roll(broker, None, failure=error)
+            return MemberList(broker, None, failure=error)
         if member and member not in found and self.on_unlisted is not None:
             self.on_unlisted(address)
-        return Roll(broker, tuple(found), connected_ms=self._pool.connected_ms(address))
+        return MemberList(broker, tuple(found), connected_ms=self._pool.connected_ms(address))
 
     async def heartbeat(self, address: str, heartbeat: Heartbeat) -> HeartbeatAnswer:
         """Tell one broker who we are, on the one connection by which it knows us."""

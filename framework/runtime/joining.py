@@ -19,7 +19,7 @@ from framework.client.cluster import Cluster
 from framework.client.pulling import NO_FILTER
 from framework.core import limits
 from framework.core.assignment import allocate
-from framework.core.attendance import grace_of, hold_ms, key_of, member_named
+from framework.core.group_members import grace_of, hold_ms, key_of, member_named
 from framework.core.consistency import asked
 from framework.errors import ConfigurationError, FrameworkError, Refused, is_said, shorten
 from framework.mistakes import FilterRefused, InstanceTaken

@@ -19,9 +19,9 @@ import structlog
 from framework import marks
 from framework.core import limits
 from framework.core.assignment import Assignment, AssignmentChange, allocate
-from framework.core.attendance import Attendance
+from framework.core.group_members import GroupMembers
 from framework.core.backoff import Backoff
-from framework.core.rolls import Roll, Rolls
+from framework.core.member_lists import MemberList, MemberLists
 from framework.errors import AWAY, FrameworkError, is_said
 from framework.hooks.failures import plugin_failure
 from framework.model.contracts import AllocationStrategy, Remarks
@@ -45,7 +45,7 @@ class KnowsRoutes(Protocol):
 
 
 class KnowsMembers(Protocol):
-    async def rolls(self, group: str, brokers: Sequence[str], member: str) -> list[Roll]: ...
+    async def lists(self, group: str, brokers: Sequence[str], member: str) -> list[MemberList]: ...
 
 
 class RebalanceLoop:
@@ -84,14 +84,14 @@ class RebalanceLoop:
         """How often the member list was another one than before."""
         self._seen: list[str] = []
         """Who is in the group, by what the first topic's brokers said in the last round."""
-        self._rolls = Rolls()
-        self._answers: dict[str, Roll] = {}
+        self._lists = MemberLists()
+        self._answers: dict[str, MemberList] = {}
         """What brokers have said in this round: each is asked once, however many topics it has."""
         self._looks = 0
         """How often the lists were looked at between rounds."""
-        self._attendance: dict[str, Attendance] = {}
+        self._group_members: dict[str, GroupMembers] = {}
         """Topic -> who counts: one who was here a moment ago may keep its seat."""
-        self._told = Attendance()
+        self._told = GroupMembers()
         """What other members said before we joined; the first topic's, from its first look on."""
         self._complaints: dict[str, str] = {}
         """Topic -> why it could not be balanced; logged on entering and leaving."""
@@ -127,16 +127,16 @@ class RebalanceLoop:
     def adopt(self, absent: Mapping[str, int], listed: Iterable[str]) -> None:
         """Count members in: the absent for these milliseconds, as others keep their seats; the listed until they go."""
         now_ms = self._clock.monotonic_ms()
-        self._told = Attendance({member: now_ms + kept_ms for member, kept_ms in absent.items()}, listed)
+        self._told = GroupMembers({member: now_ms + kept_ms for member, kept_ms in absent.items()}, listed)
 
     def wait(self, wait_ms: int) -> None:
         """Take the first queues no sooner than this: others that start with us may still be on their way."""
         self._not_before_ms = self._clock.monotonic_ms() + wait_ms
 
     @property
-    def _known(self) -> Attendance:
+    def _known(self) -> GroupMembers:
         """Of the topic that was looked at first; before that, what other members said."""
-        return next(iter(self._attendance.values()), self._told)
+        return next(iter(self._group_members.values()), self._told)
 
     @property
     def absent(self) -> dict[str, int]:
@@ -150,7 +150,7 @@ class RebalanceLoop:
 
     @property
     def flaps(self) -> dict[str, tuple[int, ...]]:
-        """Who came and went: see `Attendance.flaps`."""
+        """Who came and went: see `GroupMembers.flaps`."""
         return self._known.flaps(self._clock.monotonic_ms())
 
     def now(self) -> None:
@@ -167,8 +167,8 @@ class RebalanceLoop:
         for known in (self._complaints, self._idle, self._remarks):
             for topic in [topic for topic in known if topic not in topics]:
                 del known[topic]
-        for topic in [topic for topic in self._attendance if topic not in topics]:
-            del self._attendance[topic]
+        for topic in [topic for topic in self._group_members if topic not in topics]:
+            del self._group_members[topic]
         self._again.clear()
         self.now()
 
@@ -204,8 +204,8 @@ class RebalanceLoop:
 
     def _or_seats(self, due_ms: int) -> int:
         """Then, or when a seat is no longer kept, or nobody whom a young broker does not list."""
-        kept_ms = self._rolls.next_ms(self._clock.monotonic_ms())
-        seats = [seat.next_ms for seat in self._attendance.values()]
+        kept_ms = self._lists.next_ms(self._clock.monotonic_ms())
+        seats = [seat.next_ms for seat in self._group_members.values()]
         return min(each for each in (due_ms, kept_ms, *seats) if each is not None)
 
     def _jittered(self, period_ms: int) -> int:
@@ -225,8 +225,8 @@ class RebalanceLoop:
             return  # the round will name it
         self._looks += 1
         broker = brokers[self._looks % len(brokers)]
-        for roll in await self._brokers.rolls(self._group, [broker], self._member):
-            if self._rolls.differs(roll):
+        for each in await self._brokers.lists(self._group, [broker], self._member):
+            if self._lists.differs(each):
                 marks.sometimes("a lost notice was found by asking for the member list")
                 self._is_wanted = True
 
@@ -255,29 +255,29 @@ class RebalanceLoop:
                 self._offered(topic, [])
                 return self.missing.note(topic, NO_TOPIC if self._routes.known(topic) is None else NOT_READABLE)
             self.missing.found(topic)
-            rolls = await self._gathered(topic)
+            lists = await self._gathered(topic)
             await marks.stretched("member lists are known")
         except FrameworkError as error:
             return _reason(error)
         if topic not in self._topics:
             return None  # nobody wants it any more, since a moment ago
-        lists = [roll.listed for roll in rolls if roll.listed is not None]
-        if not lists:
-            return _reason(next((roll.failure for roll in rolls), "the topic has no broker in its route"))
-        listed = self._rolls.members([roll.broker for roll in rolls], self._clock.monotonic_ms())
-        if not any(self._member in each for each in lists):
+        answered = [each.listed for each in lists if each.listed is not None]
+        if not answered:
+            return _reason(next((each.failure for each in lists), "the topic has no broker in its route"))
+        listed = self._lists.members([each.broker for each in lists], self._clock.monotonic_ms())
+        if not any(self._member in each for each in answered):
             # Others count without us; taking queues now would make two owners. Being asked again is a heartbeat away.
             self._not_a_member()
-            return f"the broker does not list this member among {len(lists[0])}"
-        if any(each.count(self._member) > 1 for each in lists):
+            return f"the broker does not list this member among {len(answered[0])}"
+        if any(each.count(self._member) > 1 for each in answered):
             self._doubled()
-        attendance = self._attendance.get(topic)
-        if attendance is None:
-            attendance = self._known.of_another_topic() if self._attendance else self._told
-            self._attendance[topic] = attendance
-        members = attendance.counted(listed, self._clock.monotonic_ms())
+        group_members = self._group_members.get(topic)
+        if group_members is None:
+            group_members = self._known.of_another_topic() if self._group_members else self._told
+            self._group_members[topic] = group_members
+        members = group_members.counted(listed, self._clock.monotonic_ms())
         away = self._routes.away(topic)
-        given_up = {broker for broker, since in away.items() if not attendance.all_expect(int(since * 1000))}
+        given_up = {broker for broker, since in away.items() if not group_members.all_expect(int(since * 1000))}
         queues = [queue for queue in queues if queue.broker not in given_up]
         try:
             wanted = allocate(self._strategy, self._member, members, queues)
@@ -303,7 +303,7 @@ class RebalanceLoop:
         self._pass_on(topic, remarks)
         return None
 
-    async def _gathered(self, topic: str) -> list[Roll]:
+    async def _gathered(self, topic: str) -> list[MemberList]:
         """What the topic's brokers say; at a start, what they said in a quiet moment, where others are there.
 
         Of members that start together each would else take what the list of its own moment says, so that queues were
@@ -318,11 +318,11 @@ class RebalanceLoop:
         while True:
             heard = self._wishes
             self._answers.clear()
-            rolls = await self._ask(topic)
-            is_alone = all(len(roll.listed or ()) < 2 for roll in rolls)
+            lists = await self._ask(topic)
+            is_alone = all(len(each.listed or ()) < 2 for each in lists)
             if (heard == self._wishes and (was_quiet or is_alone)) or clock.monotonic_ms() >= until_ms:
-                self._is_gathered = any(roll.listed is not None for roll in rolls)
-                return rolls
+                self._is_gathered = any(each.listed is not None for each in lists)
+                return lists
             if has_asked_again:
                 await asyncio.sleep((until_ms - clock.monotonic_ms()) / 1000)
             has_asked_again, was_quiet = True, False
@@ -331,14 +331,14 @@ class RebalanceLoop:
                 await asyncio.sleep(limits.GATHER_MS / 1000)
                 was_quiet = heard == self._wishes
 
-    async def _ask(self, topic: str) -> list[Roll]:
+    async def _ask(self, topic: str) -> list[MemberList]:
         """Of each broker of the topic, what it has said in this round."""
         brokers = self._routes.brokers_of(topic)
         missing = [broker for broker in brokers if broker not in self._answers]
         if missing:
-            rolls = await self._brokers.rolls(self._group, missing, self._member)
-            self._rolls.take(rolls, self._clock.monotonic_ms())
-            self._answers.update({roll.broker: roll for roll in rolls})
+            lists = await self._brokers.lists(self._group, missing, self._member)
+            self._lists.take(lists, self._clock.monotonic_ms())
+            self._answers.update({each.broker: each for each in lists})
         return [self._answers[broker] for broker in brokers]
 
     def _name_idleness(

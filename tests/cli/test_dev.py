@@ -113,7 +113,7 @@ def test_a_port_that_is_taken_is_73_and_named(folder: Path, taken: int, capfd: C
 def test_without_a_port_the_first_usual_one_that_is_free_is_taken(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
     async def started(*ports: int) -> int:
         monkeypatch.setattr(dev, "PORTS", ports)
-        box = dev._Box(argparse.Namespace(box_plugin=[], port=None))
+        box = dev._BuiltIn(argparse.Namespace(box_plugin=[], port=None))
         broker = await box._started()
         try:
             return int(broker.address.rpartition(":")[2])

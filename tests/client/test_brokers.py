@@ -164,7 +164,7 @@ def test_each_broker_s_list_is_told_apart_and_who_lacks_us_is_told_again() -> No
         await cluster.client.routes.queues("orders")
 
         async def lists() -> list[tuple[str, ...] | None]:
-            return [roll.listed for roll in await brokers.rolls("billing", ["a", "b", "c"], "me")]
+            return [each.listed for each in await brokers.lists("billing", ["a", "b", "c"], "me")]
 
         cluster.scripts = {A: lambda _: members("other"), B: lambda _: members("me", "other")}
         found = [await lists()]
@@ -190,15 +190,15 @@ def test_a_list_comes_with_the_age_of_the_connection_that_it_came_by() -> None:
         await cluster.client.routes.queues("orders")
         ages = []
         for _ in range(2):
-            (roll,) = await cluster.client.brokers.rolls("billing", ["a"])
-            ages.append(roll.connected_ms)
+            (each,) = await cluster.client.brokers.lists("billing", ["a"])
+            ages.append(each.connected_ms)
             await asyncio.sleep(7)
         for address, peer in cluster.network.peers:
             if address == A:
                 peer.pipe.cut()
         await asyncio.sleep(0.01)
-        (roll,) = await cluster.client.brokers.rolls("billing", ["a"])
-        ages.append(roll.connected_ms)
+        (each,) = await cluster.client.brokers.lists("billing", ["a"])
+        ages.append(each.connected_ms)
         await cluster.client.close()
         return [round(age / 1000) for age in ages]
 

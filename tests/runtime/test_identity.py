@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from framework import App
-from framework.core.attendance import member_named
+from framework.core.group_members import member_named
 from framework.hooks.host import PluginHost
 from framework.runtime.joining import SEATS_MAX, _attendance, _moment, attendance_text
 from framework.settings.schema import AppSettings

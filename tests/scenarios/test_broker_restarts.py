@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from framework.broker.store.topics import Topic
-from framework.core.limits import ROLL_KEPT_MS
+from framework.core.limits import LIST_KEPT_MS
 from framework.net.route import AWAY_SECONDS
 from framework.testing.errors import Violation
 from framework.testing.sim.machine import Machine
@@ -223,4 +223,4 @@ def test_who_died_with_the_broker_is_given_up_within_the_bound() -> None:
         await story.within("2m").until(lambda story: is_shared(story, 4))
         return story.now - began
 
-    assert ROLL_KEPT_MS / 1000 <= tell(scenario, cluster(1)) <= ROLL_KEPT_MS / 1000 + 6
+    assert LIST_KEPT_MS / 1000 <= tell(scenario, cluster(1)) <= LIST_KEPT_MS / 1000 + 6

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from framework.core import limits
 from framework.core.assignment import Assignment, AssignmentChange
-from framework.core.rolls import Roll
+from framework.core.member_lists import MemberList
 from framework.errors import BrokerUnreachable, FrameworkError
 from framework.hooks.builtin.allocation.averaging import Averaging
 from framework.model.contracts import AllocationStrategy
@@ -60,15 +60,15 @@ class Cluster:
     async def makes_topics(self) -> bool:
         return bool(raised(self.template))
 
-    async def rolls(self, group: str, brokers: Sequence[str], member: str) -> list[Roll]:
+    async def lists(self, group: str, brokers: Sequence[str], member: str) -> list[MemberList]:
         assert ("billing", ["broker-a"], self._member) == (group, brokers, member)
         self.asked_members_at.append(asyncio.get_running_loop().time())
         answer = self.listed
         self.members_asked.set()
         await asyncio.sleep(0)
         if isinstance(answer, FrameworkError):
-            return [Roll("broker-a", None, failure=answer)]
-        return [Roll("broker-a", tuple(raised(answer)), connected_ms=int(asyncio.get_running_loop().time() * 1000))]
+            return [MemberList("broker-a", None, failure=answer)]
+        return [MemberList("broker-a", tuple(raised(answer)), connected_ms=int(asyncio.get_running_loop().time() * 1000))]
 
 
 def raised(answer: list[str] | list[MessageQueue] | Exception) -> list:  # type: ignore[type-arg]  # of either

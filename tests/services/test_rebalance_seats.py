@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from framework.core.attendance import member_named
+from framework.core.group_members import member_named
 from tests.services.parts import end, play
 from tests.services.test_rebalance import ME, RETRY, Fixture, queues_of
 

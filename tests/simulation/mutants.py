@@ -268,7 +268,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "who leaves while we join keeps its seat",
         "a member that goes away between a newcomer's question and its first look loses its queues to it",
         (),
-        test="tests/core/test_attendance.py",
+        test="tests/core/test_group_members.py",
     ),
     Mutant(
         "a take that was cut off is released",

@@ -56,20 +56,20 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
         Change("framework.core.ranges", "    if at_last != found.last:\n", "    if False:\n"),
     ),
     "who leaves while we join keeps its seat": (
-        Change("framework.core.attendance", "dict.fromkeys((*self._absent, *listed))", "dict.fromkeys(self._absent)"),
+        Change("framework.core.group_members", "dict.fromkeys((*self._absent, *listed))", "dict.fromkeys(self._absent)"),
     ),
     "a seat is kept through a restart": (
-        Change("framework.core.attendance", "now_ms + grace_of(member)):\n", "now_ms):\n"),
+        Change("framework.core.group_members", "now_ms + grace_of(member)):\n", "now_ms):\n"),
     ),
     "a newcomer expects no broker back": (
         Change(
-            "framework.core.attendance",
+            "framework.core.group_members",
             "        return self._newest_ms + limits.KNOWN_MS <= gone_ms\n",
             "        return True\n",
         ),
     ),
     "a broker that was restarted takes nobody off the list": (
-        Change("framework.core.rolls", "        if not is_same:\n", "        if False:\n"),
+        Change("framework.core.member_lists", "        if not is_same:\n", "        if False:\n"),
         Change(
             "framework.services.rebalance",
             "        brokers = self._routes.brokers_of(topic)\n        missing",

@@ -45,4 +45,4 @@ def test_who_has_imported_the_function_runs_it_too() -> None:
 )
 def test_a_change_that_does_not_fit_is_named(right: str, wrong: str, said: str) -> None:
     with pytest.raises(AssertionError, match=said):
-        replacements(Change("framework.core.attendance", right, wrong))
+        replacements(Change("framework.core.group_members", right, wrong))

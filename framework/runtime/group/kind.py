@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from framework.core.retry import decide, decide_broadcasting, decide_in_order
-from framework.core.rolls import Roll
+from framework.core.member_lists import MemberList
 from framework.model.contracts import AllocationStrategy
 from framework.model.pulled import PullResult
 from framework.model.queue import MessageQueue
@@ -30,8 +30,8 @@ class OnlyMember:
     def __init__(self, member: str) -> None:
         self._member = member
 
-    async def rolls(self, group: str, brokers: Sequence[str], member: str) -> list[Roll]:
-        return [Roll(broker, (self._member,)) for broker in brokers]
+    async def lists(self, group: str, brokers: Sequence[str], member: str) -> list[MemberList]:
+        return [MemberList(broker, (self._member,)) for broker in brokers]
 
 
 class WithoutOffsets:

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from functools import wraps
 from unittest.mock import patch
 
-from framework.core.attendance import Attendance
+from framework.core.group_members import GroupMembers
 from framework.core.ranges import ProgressRecord, within_limit
-from framework.core.rolls import Roll, Rolls
+from framework.core.member_lists import MemberList, MemberLists
 from framework.services.offsets import progress
 
 CAME_BACK = "a member came back to its seat"
@@ -20,17 +20,17 @@ FOLDED = "ranges were folded for their size"
 @contextmanager
 def core_watched(reached: Callable[[str], None]) -> Iterator[None]:
     """Have `reached` told of these, as the code tells of its marks."""
-    counted, take = Attendance.counted, Rolls.take
+    counted, take = GroupMembers.counted, MemberLists.take
 
     @wraps(counted)
-    def counting(self: Attendance, listed: Sequence[str], now_ms: int) -> list[str]:
+    def counting(self: GroupMembers, listed: Sequence[str], now_ms: int) -> list[str]:
         if not self._absent.keys().isdisjoint(listed):
             reached(CAME_BACK)
         return counted(self, listed, now_ms)
 
     @wraps(take)
-    def taking(self: Rolls, rolls: Iterable[Roll], now_ms: int) -> None:
-        take(self, rolls, now_ms)
+    def taking(self: MemberLists, lists: Iterable[MemberList], now_ms: int) -> None:
+        take(self, lists, now_ms)
         if any(page.kept and not page.is_silent for page in self._pages.values()):
             reached(KEPT)
 
@@ -42,8 +42,8 @@ def core_watched(reached: Callable[[str], None]) -> Iterator[None]:
         return kept, content
 
     with (
-        patch.object(Attendance, "counted", counting),
-        patch.object(Rolls, "take", taking),
+        patch.object(GroupMembers, "counted", counting),
+        patch.object(MemberLists, "take", taking),
         patch.object(progress, "within_limit", limiting),
     ):
         yield

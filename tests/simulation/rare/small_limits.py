@@ -88,7 +88,7 @@ LIMITS: tuple[Small, ...] = (
         (
             {"send-back delay": 300, "longest send-back delay": 1_000},
             {"send-back delay": 30_000, "longest send-back delay": 100_000},
-            {"retry_senders": 1},
+            {"settlers": 1},
         ),
     ),
     # A member trusts a lock for less than half of the broker's time, as it does with the usual ones.
@@ -118,10 +118,10 @@ IN_CODE: Mapping[str, tuple[ModuleType, str]] = {
     "rebalance period": (limits, "REBALANCE_MS"),
     "member check": (limits, "MEMBER_CHECK_MS"),
     "heartbeat period": (limits, "HEARTBEAT_MS"),
-    "roll kept": (limits, "ROLL_KEPT_MS"),
+    "roll kept": (limits, "LIST_KEPT_MS"),
     "send-back delay": (limits, "SEND_BACK_DELAY_MS"),
     "longest send-back delay": (limits, "SEND_BACK_DELAY_MAX_MS"),
-    "retry_senders": (limits, "RETRY_SENDERS"),
+    "settlers": (limits, "RETRY_SENDERS"),
     "lease trust": (limits, "LEASE_TRUST_MS"),
     "lease renewal": (limits, "LEASE_RENEW_MS"),
     "lease retry": (limits, "LEASE_RETRY_MS"),

@@ -1,4 +1,4 @@
-"""Rolls: who is in a group, by what each broker of a topic lists.
+"""MemberLists: who is in a group, by what each broker of a topic lists.
 
 Each broker knows those alone who keep a connection to it, and a broker that was restarted knows only who has come back
 so far. So whoever is on one broker's list counts, and one whom a broker lacks is kept for a while, where that broker
@@ -16,7 +16,7 @@ from framework.errors import FrameworkError
 
 
 @dataclass(frozen=True, slots=True)
-class Roll:
+class MemberList:
     """What one broker says of the group's members; `listed` is None where it says nothing."""
 
     broker: str
@@ -42,18 +42,18 @@ class _Page:
         self.is_silent = False
 
 
-class Rolls:
+class MemberLists:
     """What one member has heard of the others."""
 
     def __init__(self) -> None:
         self._pages: dict[str, _Page] = {}
 
-    def take(self, rolls: Iterable[Roll], now_ms: int) -> None:
+    def take(self, lists: Iterable[MemberList], now_ms: int) -> None:
         """Hear what brokers say."""
         left, is_answered = frozenset[str](), False
-        for roll in rolls:
-            left |= self._turn(self._pages.setdefault(roll.broker, _Page()), roll, now_ms)
-            is_answered = is_answered or roll.listed is not None
+        for each in lists:
+            left |= self._turn(self._pages.setdefault(each.broker, _Page()), each, now_ms)
+            is_answered = is_answered or each.listed is not None
         for page in self._pages.values():
             page.kept -= left
             if page.is_silent:
@@ -61,20 +61,20 @@ class Rolls:
                 if is_answered and now_ms >= page.kept_until_ms:
                     page.listed = page.kept = frozenset()  # the others have long divided without them
 
-    def _turn(self, page: _Page, roll: Roll, now_ms: int) -> frozenset[str]:
+    def _turn(self, page: _Page, told: MemberList, now_ms: int) -> frozenset[str]:
         """Take one broker's list; answers those who have left by what it says."""
-        if roll.listed is None:
+        if told.listed is None:
             if not page.is_silent:
                 page.is_silent = True
                 page.kept |= page.listed
-                page.kept_until_ms = now_ms + limits.ROLL_KEPT_MS
+                page.kept_until_ms = now_ms + limits.LIST_KEPT_MS
             return frozenset()
-        listed, since_ms = frozenset(roll.listed), now_ms - roll.connected_ms
+        listed, since_ms = frozenset(told.listed), now_ms - told.connected_ms
         is_same = page.heard_ms is None or since_ms <= page.heard_ms
         gone = page.listed - listed
         if not is_same:
             page.kept |= page.listed
-            page.kept_until_ms = since_ms + limits.ROLL_KEPT_MS
+            page.kept_until_ms = since_ms + limits.LIST_KEPT_MS
         elif page.is_silent:
             page.kept -= page.listed
         page.kept = page.kept - listed if now_ms < page.kept_until_ms else frozenset()
@@ -91,10 +91,10 @@ class Rolls:
                 found |= page.kept
         return sorted(found)
 
-    def differs(self, roll: Roll) -> bool:
+    def differs(self, told: MemberList) -> bool:
         """Whether this is news."""
-        page = self._pages.get(roll.broker)
-        return roll.listed is not None and (page is None or page.listed != frozenset(roll.listed))
+        page = self._pages.get(told.broker)
+        return told.listed is not None and (page is None or page.listed != frozenset(told.listed))
 
     def next_ms(self, now_ms: int) -> int | None:
         """When the next of those who are kept will be given up."""

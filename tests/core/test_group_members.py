@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from framework.core import limits
-from framework.core.attendance import Attendance, grace_of, hold_ms, key_of, member_named
+from framework.core.group_members import GroupMembers, grace_of, hold_ms, key_of, member_named
 from tests.simulation.left_out import left_out
 
 A, B, C = (member_named(name, 10_000) for name in "abc")
@@ -29,7 +29,7 @@ def test_a_name_says_how_long_its_seat_is_kept(member: str, grace_ms: int, key: 
 
 
 def test_a_seat_is_kept_for_so_long_and_given_up_then() -> None:
-    seen = Attendance()
+    seen = GroupMembers()
     assert [A, B] == seen.counted([A, B], 0)
     assert [A, B] == seen.counted([B], 5_000)
     assert (15_000, {A: 10_000}) == (seen.next_ms, seen.absent(5_000))
@@ -39,20 +39,20 @@ def test_a_seat_is_kept_for_so_long_and_given_up_then() -> None:
 
 
 def test_whoever_comes_back_in_time_has_never_been_away() -> None:
-    seen = Attendance()
+    seen = GroupMembers()
     for second in range(0, 600, 4):
         assert [A, B] == seen.counted([B] if second % 8 else [A, B], second * 1000)
     assert {} == seen.flaps(600_000)
 
 
 def test_a_member_without_a_name_goes_at_once() -> None:
-    seen = Attendance()
+    seen = GroupMembers()
     seen.counted([A, PLAIN], 0)
     assert [A] == seen.counted([A], 1)
 
 
 def test_seats_that_another_member_told_of_count() -> None:
-    seen = Attendance({C: 4_000})
+    seen = GroupMembers({C: 4_000})
     assert [A, C] == seen.counted([A], 1_000)
     assert [A] == seen.counted([A], 4_000)
 
@@ -60,14 +60,14 @@ def test_seats_that_another_member_told_of_count() -> None:
 @pytest.mark.parametrize("safeguard", [None, "who leaves while we join keeps its seat"])
 def test_who_was_listed_before_our_first_look_keeps_its_seat(safeguard: str | None) -> None:
     with left_out(safeguard):
-        seen = Attendance({}, [B, C])
+        seen = GroupMembers({}, [B, C])
         counted = seen.counted([A, B], 1_000), seen.counted([A, B], 10_999), seen.counted([A, B], 11_000)
 
     assert (([A, B, C], [A, B, C], [A, B]) == counted) is (safeguard is None)
 
 
 def test_those_are_present_whose_seat_would_be_kept() -> None:
-    seen = Attendance({C: 4_000}, [B])
+    seen = GroupMembers({C: 4_000}, [B])
     assert [B] == list(seen.present), "as somebody said, before the first look"
     seen.counted([A, PLAIN], 1_000)
     assert [A] == list(seen.present)
@@ -76,7 +76,7 @@ def test_those_are_present_whose_seat_would_be_kept() -> None:
 
 
 def test_another_topic_begins_with_the_seats_that_are_kept() -> None:
-    seen = Attendance()
+    seen = GroupMembers()
     seen.counted([A, B, C], 0)
     seen.counted([A, B], 1_000)
 
@@ -86,13 +86,13 @@ def test_another_topic_begins_with_the_seats_that_are_kept() -> None:
 
 def test_without_the_safeguard_a_restart_moves_queues() -> None:
     with left_out("a seat is kept through a restart"):
-        seen = Attendance()
+        seen = GroupMembers()
         seen.counted([A, B], 0)
         assert [B] == seen.counted([B], 1)
 
 
 def test_short_lives_are_told_and_long_ones_are_not() -> None:
-    seen = Attendance()
+    seen = GroupMembers()
     seen.counted([A, PLAIN], 0)
     seen.counted([A], 100_000)
     assert {} == seen.flaps(100_000)  # it was here before us, and nobody knows for how long
@@ -106,7 +106,7 @@ def test_short_lives_are_told_and_long_ones_are_not() -> None:
 def test_a_short_life_is_one_however_long_the_seat_was_kept_after_it(grace_ms: int) -> None:
     """A seat outlives its member: by what the list says, one with a long grace would never have lived for short."""
     for life_ms in (1_000, limits.SHORT_LIFE_MS - 1_000, limits.SHORT_LIFE_MS + 1_000):
-        flapper, seen = member_named("z", grace_ms), Attendance()
+        flapper, seen = member_named("z", grace_ms), GroupMembers()
         seen.counted([A], 0)
         seen.counted([A, flapper], 1_000)
         seen.counted([A], 1_000 + life_ms)
@@ -119,7 +119,7 @@ def test_a_short_life_is_one_however_long_the_seat_was_kept_after_it(grace_ms: i
 
 def test_a_name_that_comes_and_goes_again_and_again_is_counted_each_time_its_seat_is_given_up() -> None:
     """Nothing of its last life or seat is left when it comes the next time; within its grace it was never away."""
-    flapper, seen, now = member_named("z", 2 * limits.SHORT_LIFE_MS), Attendance(), 0
+    flapper, seen, now = member_named("z", 2 * limits.SHORT_LIFE_MS), GroupMembers(), 0
     seen.counted([A], now)
     for strikes in range(1, 4):
         now += 1_000
@@ -169,7 +169,7 @@ def test_a_flapper_changes_a_group_three_times_a_minute_at_most() -> None:
 def test_a_group_of_more_members_than_are_kept_in_mind_may_leave_at_once() -> None:
     """A rolling restart of a large group ended the rebalance loops of all its members, over and over."""
     many = [f"10.0.{number // 250}.{number % 250}@1#beef" for number in range(limits.FLAPPERS_MAX + 50)]
-    seen = Attendance()
+    seen = GroupMembers()
     seen.counted([A, *many], 0)
 
     assert [A] == seen.counted([A], 1_000)
@@ -178,7 +178,7 @@ def test_a_group_of_more_members_than_are_kept_in_mind_may_leave_at_once() -> No
 
 def test_of_more_flappers_than_are_kept_in_mind_the_latest_are() -> None:
     many = [f"member-{number:03}@1#beef" for number in range(limits.FLAPPERS_MAX)]
-    seen = Attendance()
+    seen = GroupMembers()
     seen.counted([A], 0)
     seen.counted([A, "first@1#beef"], 1_000)
     seen.counted([A], 2_000)
@@ -196,7 +196,7 @@ JAVA = "10.0.0.9@17#86399123456789"
 
 
 def test_those_who_knew_a_broker_expect_it_back_until_somebody_comes_who_did_not() -> None:
-    seen = Attendance()
+    seen = GroupMembers()
     seen.counted(OURS, 1_000)
     assert not seen.all_expect(1_000 + limits.KNOWN_MS - 1), "we may have come when it was gone"
     assert seen.all_expect(1_000 + limits.KNOWN_MS)
@@ -208,7 +208,7 @@ def test_those_who_knew_a_broker_expect_it_back_until_somebody_comes_who_did_not
 
 
 def test_who_comes_back_to_its_seat_expects_nothing_either() -> None:
-    seen = Attendance()
+    seen = GroupMembers()
     seen.counted([A, B], 0)
     seen.counted([A], 20_000)
     assert seen.all_expect(30_000)
@@ -219,7 +219,7 @@ def test_who_comes_back_to_its_seat_expects_nothing_either() -> None:
 @pytest.mark.parametrize("stranger", [JAVA, "10.0.0.9@17#863991234567", "10.0.0.9@DEFAULT", PLAIN])
 def test_beside_members_of_another_client_nobody_expects_anything(stranger: str) -> None:
     """They divide by what the name server says now."""
-    seen = Attendance()
+    seen = GroupMembers()
     seen.counted([A, *OURS, stranger], 0)
     assert not seen.all_expect(60_000)
     seen.counted([A, *OURS], 1_000)

@@ -1,4 +1,4 @@
-"""Attendance: who counts as a member while lists come and go, and whose coming and going moves queues too often.
+"""GroupMembers: who counts as a member while lists come and go, and whose coming and going moves queues too often.
 
 A member with a name of its own keeps its seat for a while when it is not listed: started again within that time it
 finds its queues as they were, and nobody else has moved any. For how long stands in the name, which is the one thing
@@ -53,7 +53,7 @@ def hold_ms(strikes: int, ages_ms: Sequence[int]) -> int:
     return max(quarantine_ms, limits.CHANGES_WINDOW_MS - recent[too_many - 1]) if too_many > 0 else quarantine_ms
 
 
-class Attendance:
+class GroupMembers:
     """What one member has seen of the others."""
 
     def __init__(self, adopted: Mapping[str, int] | None = None, listed: Iterable[str] = ()) -> None:
@@ -128,9 +128,9 @@ class Attendance:
         """Members that were listed at the last look and whose seat is kept when they are not; sorted."""
         return tuple(sorted(member for member in self._since if member not in self._absent and grace_of(member)))
 
-    def of_another_topic(self) -> Attendance:
+    def of_another_topic(self) -> GroupMembers:
         """For a topic that nobody has looked at: it begins with the seats that are kept here."""
-        return Attendance(self._absent)
+        return GroupMembers(self._absent)
 
     def flaps(self, now_ms: int) -> dict[str, tuple[int, ...]]:
         """Who was here for a short while -> how often lately, and then how long ago it came and went."""
