@@ -1,6 +1,6 @@
 """The consuming half of the client, fed from memory: each pull is answered by the same bytes after a turn of the loop.
 
-Everything behind the answer is real: decoding, the pull loop, its flow, the window, the crew and the handler's call.
+Everything behind the answer is real: decoding, the pull loop, its flow, the window, the pool and the handler's call.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
 from framework.services.call.batch_calls import Batching, batching_for
 from framework.services.call.deliver import DeliveryHooks, Rules, call_for
-from framework.services.crew.batches import BatchCrew
-from framework.services.crew.run import MessageCounts
-from framework.services.crew.tasks import Crew
-from framework.services.crew.threads import ThreadCrew
-from framework.services.orderly.crew import Orderly
+from framework.services.pool.batches import BatchPool
+from framework.services.pool.run import MessageCounts
+from framework.services.pool.tasks import WorkerPool
+from framework.services.pool.threads import ThreadPool
+from framework.services.orderly.pool import Orderly
 from framework.services.orderly.desk import InOrder
 from framework.services.orderly.ends import OrderlyOutcomes
 from framework.services.queue.position import StartingPoint
@@ -211,9 +211,9 @@ class Engine:
         if spec.orderly:
             self._in_order(call, batching)
         else:
-            crew = self._crew(batching)
+            pool = self._pool(batching)
             for queue in _queues():
-                self._own(queue, crew, call)
+                self._own(queue, pool, call)
         await self.side.finished.wait()
         await self.tree.close()
 
@@ -224,37 +224,37 @@ class Engine:
         calls.now = self.clock.monotonic
         return DeliveryHooks(calls.before, calls.after)
 
-    def _crew(self, batching: Batching | None) -> Any:
+    def _pool(self, batching: Batching | None) -> Any:
         if batching is not None:
-            return BatchCrew(GROUP, CONCURRENCY, batching, clock=self.clock, workers=self.workers, tree=self.tree)
+            return BatchPool(GROUP, CONCURRENCY, batching, clock=self.clock, workers=self.workers, tree=self.tree)
         if not self._spec.is_async:
-            return ThreadCrew(CONCURRENCY, self.clock, self.workers)
-        crew = Crew(CONCURRENCY, self.clock)
-        for slot in crew.slots:
-            self.tree.start(crew.work(slot), name="worker")
-        return crew
+            return ThreadPool(CONCURRENCY, self.clock, self.workers)
+        pool = WorkerPool(CONCURRENCY, self.clock)
+        for slot in pool.slots:
+            self.tree.start(pool.work(slot), name="worker")
+        return pool
 
     def _in_order(self, call: Callable[[Message], Any], batching: Batching | None) -> None:
         nobody: Any = None  # nothing fails
         ends = OrderlyOutcomes(
             self.side, 16, stuck_after_ms=PLENTY, brokers=nobody, reports=nobody, chance=nobody, ended=nobody
         )
-        crew = Orderly(
+        pool = Orderly(
             GROUP, CONCURRENCY, ends, stuck_after_ms=900_000, clock=self.clock, workers=self.workers, tree=self.tree
         )
         for queue in _queues():
-            pull = self._own(queue, crew, call, needs_lease=True)
+            pull = self._own(queue, pool, call, needs_lease=True)
             lease = OrderLease(self.clock.monotonic_ms())
             lease.until_ms = PLENTY
-            crew.take(pull, lease, InOrder(self._spec.is_async, batching=batching))
+            pool.take(pull, lease, InOrder(self._spec.is_async, batching=batching))
             pull.flow.lease_granted()
 
     def _own(
-        self, queue: MessageQueue, crew: Any, call: Callable[[Message], Any], *, needs_lease: bool = False
+        self, queue: MessageQueue, pool: Any, call: Callable[[Message], Any], *, needs_lease: bool = False
     ) -> PullLoop:
         flow = QueueFlow(queue, Budget(PLENTY), FlowLimits(), needs_lease=needs_lease)
         pull = PullLoop(
-            flow, pulls=Pulls(queue, self._pull), crew=crew, call=call, not_success=self.side.not_success,
+            flow, pulls=Pulls(queue, self._pull), pool=pool, call=call, not_success=self.side.not_success,
             find_start=_at_the_beginning, group=self.side,
         )  # fmt: skip
         flow.run = pull

@@ -16,7 +16,7 @@ from framework.harmless import escaped, plain
 from framework.runtime.logs import streams
 
 if TYPE_CHECKING:
-    from framework.services.crew.run import MessageCounts
+    from framework.services.pool.run import MessageCounts
 
 Event = dict[str, Any]
 

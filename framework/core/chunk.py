@@ -118,11 +118,11 @@ class Chunk:
 
 
 class Run(Protocol):
-    """What a chunk's messages are run with (`chunk.run`): the owned queue, as the crew sees it."""
+    """What a chunk's messages are run with (`chunk.run`): the owned queue, as the pool sees it."""
 
     @property
     def call(self) -> Callable[[Message], object]:
-        """The handler with its hooks around it: a coroutine function for the crew, a plain one for threads."""
+        """The handler with its hooks around it: a coroutine function for the pool, a plain one for threads."""
         ...
 
     @property

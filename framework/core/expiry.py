@@ -145,7 +145,7 @@ class RunningHandler:
 
 
 class SlotDelivery(Delivery):
-    """The delivery of the message that a crew's slot is at now. What watches over it is made when somebody asks."""
+    """The delivery of the message that a pool's slot is at now. What watches over it is made when somebody asks."""
 
     __slots__ = ("_chunk", "_index", "_now", "_slot")
 

@@ -49,7 +49,7 @@ from framework.services.call.publishing import Means
 from framework.services.call.resources import Resources
 from framework.services.call.trace import ConsumeTrace
 from framework.services.clocks import AlignedClock
-from framework.services.crew.run import MessageCounts
+from framework.services.pool.run import MessageCounts
 from framework.settings.changes import Kind, changes, taken_over
 from framework.settings.schema import AppSettings
 
@@ -370,7 +370,7 @@ class App:
     @property
     def stopping(self) -> Stopping:
         """What its end may take, and what it waits for. From any thread, also while the event loop is blocked."""
-        hanging = sum(group.kind.crew.hanging for group in self._groups)
+        hanging = sum(group.kind.pool.hanging for group in self._groups)
         return Stopping(self._drain_ms, self._control.running, hanging)
 
     @property

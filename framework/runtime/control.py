@@ -249,7 +249,7 @@ class Control:
             group = next((each for each in self._groups() if name in {each.plan.own_name, each.plan.name}), None)
             if group is None:
                 raise _Refused(f"no group {name!r} runs here")
-            if why := group.kind.crew.intervene(queue, offset, answer):
+            if why := group.kind.pool.intervene(queue, offset, answer):
                 raise _Refused(why)
             log.info("handler decided", asked=what, group=group.plan.name, queue=str(queue), offset=offset)
             return {"group": group.plan.own_name, "decided": what}

@@ -23,7 +23,7 @@ from framework.model.snapshot import EngineSnapshot
 from framework.net.task_tree import TaskTree
 from framework.ports import Workers
 from framework.runtime.plans.collect import max_retries_of
-from framework.services.crew.run import MessageCounts
+from framework.services.pool.run import MessageCounts
 from framework.settings.schema import AppSettings
 
 log = structlog.get_logger()

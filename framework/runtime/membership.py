@@ -246,7 +246,7 @@ class Membership:
         """In a child process: another member, or none. Whoever comes back from a handler there starts no other."""
         self.joining = Joining(self._settings.app.model_copy(update={"instance": ""}), self._world)
         for group in self.groups:
-            group.kind.crew.adopt(group.plan, 0)
+            group.kind.pool.adopt(group.plan, 0)
 
     def close(self) -> None:
         """Let other processes have what the groups keep on this machine."""
@@ -269,15 +269,15 @@ class Membership:
         if self._is_open:  # else a resource that is being opened sends already
             self.heartbeats.now(address)
         for group in self.groups:
-            group.kind.crew.connection_made()
+            group.kind.pool.connection_made()
 
     def disconnected(self, address: str) -> None:
         self._unheard.pop(address, None)
         if self._is_open:  # whether anybody is there is asked now, and by one for all
             self.heartbeats.now(address)
         for group in self.groups:
-            if group.kind.crew.leases is not None:
-                group.kind.crew.leases.connection_lost(address)
+            if group.kind.pool.leases is not None:
+                group.kind.pool.leases.connection_lost(address)
 
     def _routes_changed(self, topic: str) -> None:
         for group in self.groups:

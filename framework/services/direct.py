@@ -16,7 +16,7 @@ from framework.model.queue import MessageQueue
 from framework.net.task_tree import in_time
 from framework.ports import Clock, Workers
 from framework.services.call.run_once import run_once
-from framework.services.crew.run import RUNNING
+from framework.services.pool.run import RUNNING
 from framework.wire import stored
 from framework.wire.bodies import running
 from framework.wire.bodies.running import DirectResult

@@ -21,7 +21,7 @@ from framework.cli.output import Event, mistake_event
 from framework.cli.processes.children import Child, Children
 from framework.cli.processes.supervise import _State, nothing
 from framework.model.queue import MessageQueue
-from framework.services.crew.run import MessageCounts
+from framework.services.pool.run import MessageCounts
 from framework.settings.schema import WorkersSettings
 from tests.cli.processes import Command, Errors, command
 from tests.cli.test_usual_mistakes import said

@@ -40,7 +40,7 @@ def test_a_span_ends_as_its_messages_would_one_by_one(spans: list[list[int]]) ->
 
 
 def test_in_order_a_worker_may_store_low_itself() -> None:
-    """The crew's common path: `low = index + 1` while nothing has ended ahead, without a call."""
+    """The pool's common path: `low = index + 1` while nothing has ended ahead, without a call."""
     chunk = chunk_of(range(3))
 
     chunk.low = 1

@@ -28,7 +28,7 @@ from framework.model.delivery import Delivery
 from framework.model.outcome import Ack
 from framework.model.queue import MessageQueue
 from framework.services.call.deliver import DeliveryHooks, call_for
-from framework.services.crew.run import RUNNING
+from framework.services.pool.run import RUNNING
 from framework.testing import Harness
 from tests.hooks.raised import RAISED, Panic, whatever
 from tests.services.parts import PLENTY, LoopClock, play

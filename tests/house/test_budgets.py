@@ -1,6 +1,6 @@
 """What a message costs in calls and allocations, for each kind of handler, decoded and sent: `budgets.toml` says.
 
-The crew's own share is in test_calls_a_message.py; here are the pull loop, decoding, the window, the handler's call,
+The pool's own share is in test_calls_a_message.py; here are the pull loop, decoding, the window, the handler's call,
 and the producer between `send` and the socket.
 """
 

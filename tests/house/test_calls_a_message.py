@@ -1,4 +1,4 @@
-"""What a message costs on the crew's common path, counted in calls: its handler and a look at the clock, no more.
+"""What a message costs on the pool's common path, counted in calls: its handler and a look at the clock, no more.
 
 A Python call is 0.05 us and more, and what makes one a message soon makes several: with an object and a settle each,
 consuming took 5.2 CPU-seconds a million messages, with chunks 1.95. Seconds differ between machines; calls do not.
@@ -27,7 +27,7 @@ from framework.model.outcome import Outcome
 from framework.model.queue import MessageQueue
 from framework.net.real_clock import RealClock
 from framework.services.call.deliver import DeliveryHooks, call_for
-from framework.services.crew.tasks import Crew
+from framework.services.pool.tasks import WorkerPool
 
 
 class Run:
@@ -61,8 +61,8 @@ def calls_for(
     chunk.run = Run(call)
     if ended_ahead:
         chunk.ahead = 1 << (count + 1)  # as if another worker had ended a message far ahead
-    crew = Crew(1, RealClock())
-    crew.offer(chunk)
+    pool = WorkerPool(1, RealClock())
+    pool.offer(chunk)
     seen: Counter[str] = Counter()
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
@@ -72,7 +72,7 @@ def calls_for(
             seen[f"C {argument.__qualname__}"] += 1
 
     async def work() -> None:
-        worker = crew.work(crew.slots[0])
+        worker = pool.work(pool.slots[0])
         before = sys.getprofile()
         gc.disable()  # what the garbage of earlier tests calls as it goes is not the worker's
         sys.setprofile(note)

@@ -65,11 +65,11 @@ def test_the_floors_hold(copy: Path) -> None:
         ("framework/hooks/host.py", "import framework_audit as _a", "the framework imports no plugin"),
         ("framework/testing/harness.py", "import tests.simulation.cluster as _c", "nothing of what only tests it"),
         (
-            "framework/services/crew/run.py",
+            "framework/services/pool/run.py",
             "import framework.services.queue.pull as _p",
             "Services stand on the services",
         ),
-        ("framework/services/queue/pull.py", "import framework.services.orderly.crew as _o", "Services stand on the"),
+        ("framework/services/queue/pull.py", "import framework.services.orderly.pool as _o", "Services stand on the"),
         (
             "framework/runtime/group/plan.py",
             "import framework.runtime.report.observe as _o",

@@ -108,7 +108,7 @@ def running() -> list[str]:
     "name", ["sqlite3", "h11", "framework.net.http", "framework.cli", "framework.broker", "framework.dashboard"]
 )
 def test_a_running_consumer_imports_none_of_it(running: list[str], name: str) -> None:
-    assert {"framework.runtime.group.group", "framework.services.orderly.crew", "framework.net.channel"} <= set(running)
+    assert {"framework.runtime.group.group", "framework.services.orderly.pool", "framework.net.channel"} <= set(running)
     assert [] == [each for each in running if each == name or each.startswith(f"{name}.")]
 
 

@@ -18,7 +18,7 @@ METHODS_MAX = 25
 LARGE_ROOMS = ("core", "broker", "broker/store")
 """One idea a file, and as many files as RocketMQ has requests or a law has parts."""
 ROOMS_WITH_DOORS = (
-    "services/queue", "services/crew", "services/call", "services/outcome", "services/orderly", "services/offsets",
+    "services/queue", "services/pool", "services/call", "services/outcome", "services/orderly", "services/offsets",
     "runtime/group", "runtime/logs", "runtime/plans", "runtime/report",
 )  # fmt: skip
 

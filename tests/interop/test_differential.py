@@ -62,8 +62,8 @@ def compare(real: str, box: str, seeds: Iterable[int]) -> tuple[list[str], set[s
 
     faults: list[str] = []
     met: set[str] = set()
-    with ThreadPoolExecutor(AT_ONCE) as crew:
-        for found, rows in crew.map(both, seeds):
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for found, rows in pool.map(both, seeds):
             faults += found
             met |= rows
     return faults, met

@@ -47,7 +47,7 @@ class Gauge:
     def handler(self, kind: str, topic: str) -> Any:
         if kind == "threads":
 
-            @consumer(topic, f"crew-of-{topic}")
+            @consumer(topic, f"pool-of-{topic}")
             def work(message: Message) -> None:
                 with self:
                     self.runs[message.body] += 1
@@ -55,7 +55,7 @@ class Gauge:
 
             return work
 
-        @consumer(topic, f"crew-of-{topic}")
+        @consumer(topic, f"pool-of-{topic}")
         async def work_async(message: Message) -> None:
             with self:
                 self.runs[message.body] += 1

@@ -133,10 +133,10 @@ def callers() -> list[Caller]:
     for is_async in (True, False):
         how = "async" if is_async else "sync"
         found += [
-            Caller(f"crew {how}", is_async),
-            Caller(f"crew {how} watched", is_async, is_watched=True),
-            Caller(f"crew {how} judged", is_async, settings={"explicit_ack": True}),
-            Caller(f"crew {how} once", is_async, {"once": "10m"}),
+            Caller(f"pool {how}", is_async),
+            Caller(f"pool {how} watched", is_async, is_watched=True),
+            Caller(f"pool {how} judged", is_async, settings={"explicit_ack": True}),
+            Caller(f"pool {how} once", is_async, {"once": "10m"}),
             Caller(f"orderly {how}", is_async, {"orderly": True}),
             Caller(f"by key {how}", is_async, {"orderly": "key"}),
             Caller(f"orderly {how} watched", is_async, {"orderly": True}, is_watched=True),
@@ -301,7 +301,7 @@ def test_a_cancellation_of_ours_ends_the_handler_and_settles_nothing(caller: Cal
 @pytest.mark.parametrize("act", [never_ending, swallowing_ours, raising_instead])
 @pytest.mark.parametrize(
     "caller",
-    [each for each in callers() if each.is_async and each.name.startswith(("crew", "batches"))],
+    [each for each in callers() if each.is_async and each.name.startswith(("pool", "batches"))],
     ids=lambda caller: caller.name,
 )
 def test_a_handler_over_its_limit_is_timed_out_once(caller: Caller, act: Callable[[], Any]) -> None:

@@ -1,4 +1,4 @@
-"""A group's crew grows from 4 to 20 and shrinks to 2 within a second each way, and no message runs twice or not at all.
+"""A group's pool grows from 4 to 20 and shrinks to 2 within a second each way, and no message runs twice or not at all.
 
 In virtual time, where a second is one whatever else the machine does. Threads have no virtual time: they are resized in
 `runtime/group/test_changes.py`, and on a real cluster in `interop/test_resizing.py`.

@@ -12,7 +12,7 @@ from framework.model.message import Message
 from framework.model.outcome import Ack, Commit, DeadLetter, Drop, RetryLater, Rollback, Suspend
 from framework.services.direct import PATIENCE_MS, REMARK_MAX, consume_directly
 from framework.wire.bodies.running import COMMIT, LATER, ROLLBACK, SUCCESS, THREW, DirectResult
-from tests.services.crew.test_threads import InlineWorkers
+from tests.services.pool.test_threads import InlineWorkers
 from tests.services.parts import LoopClock, play
 
 MESSAGE = Message("orders", b"x")

@@ -196,13 +196,13 @@ MUTANTS: tuple[Mutant, ...] = (
         "the result of an expired handler changes nothing",
         "what was sent back because it took too long is settled once more by its handler's late end",
         (),
-        test="tests/services/crew/test_expiry.py",
+        test="tests/services/pool/test_expiry.py",
     ),
     Mutant(
         "a limit counts from the start of the handler",
         "a message that waited behind others is given up as soon as its own handler begins",
         (),
-        test="tests/services/crew/test_expiry.py",
+        test="tests/services/pool/test_expiry.py",
     ),
     Mutant(
         "durations are measured by a clock that nobody sets",

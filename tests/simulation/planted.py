@@ -119,11 +119,11 @@ PLANTED: tuple[Mistake, ...] = (
     ),
     Mistake(
         "a-stop-forgets-what-expiry-decided",
-        "framework.services.crew.expiry",
+        "framework.services.pool.expiry",
         "                self._carry_out(len(self._decided))\n                raise\n",
         "                raise\n",
         "a stop comes between an expiry's decision and its carrying out: the message is neither retried nor counted",
-        "tests/services/crew/test_expiry.py::test_what_was_decided_is_carried_out_by_a_stop_that_comes_within_the_turn",
+        "tests/services/pool/test_expiry.py::test_what_was_decided_is_carried_out_by_a_stop_that_comes_within_the_turn",
         by_seeds=False,
     ),
     Mistake(

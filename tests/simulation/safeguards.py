@@ -245,7 +245,7 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
     ),
     "a limit counts from the start of the handler": (
         Change(
-            "framework.services.crew.expiry",
+            "framework.services.pool.expiry",
             "                at = due(slot, limit)\n                if at is not None and at <= now:\n",
             "                at = due(slot, limit)\n"
             "                if at is not None and slot.chunk is not None:\n"
@@ -255,17 +255,17 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
     ),
     "the result of an expired handler changes nothing": (
         Change(
-            "framework.services.crew.tasks",
+            "framework.services.pool.tasks",
             "    if not slot.has_expired((chunk, index)):\n        if result is not None",
             "    if True:\n        if result is not None",
         ),
         Change(
-            "framework.services.crew.threads",
+            "framework.services.pool.threads",
             "    late = [index for index in ended if slot.has_expired((chunk, index))]\n",
             "    late = []\n",
         ),
         Change(
-            "framework.services.crew.threads",
+            "framework.services.pool.threads",
             "    if slot.verdicts is not None and slot.has_expired((chunk, index)):\n",
             "    if False:\n",
         ),
@@ -341,7 +341,7 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
     ),
     "a leaver by key closes its gaps": (
         Change(
-            "framework.services.orderly.crew",
+            "framework.services.orderly.pool",
             "        if desk.lanes.is_by_key and not desk.pull.flow.window.is_closed:\n            window, batching",
             "        if False:\n            window, batching",
         ),
@@ -396,8 +396,8 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
     "running handlers are waited for": (
         Change(
             "framework.services.queue.leaving",
-            "        clock, busy = self._clock, self._crew.busy\n",
-            "        clock, busy, deadline = self._clock, self._crew.busy, 0.0\n",
+            "        clock, busy = self._clock, self._pool.busy\n",
+            "        clock, busy, deadline = self._clock, self._pool.busy, 0.0\n",
         ),
     ),
     "the last offset is confirmed": (

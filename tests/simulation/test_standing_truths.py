@@ -17,8 +17,8 @@ from framework.model.death_reason import DeathReason
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.runtime.app import App
-from framework.services.crew.batches import BatchCrew
-from framework.services.crew.run import MessageCounts
+from framework.services.pool.batches import BatchPool
+from framework.services.pool.run import MessageCounts
 from framework.services.orderly.desk import Lane
 from framework.services.orderly.ends import OrderlyOutcomes
 from framework.services.orderly.watch import StuckWatch
@@ -149,9 +149,9 @@ def test_a_timer_that_is_not_cancelled_is_found(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 def test_a_timer_for_messages_that_are_gone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BatchCrew, "left", lambda self: None)
+    monkeypatch.setattr(BatchPool, "left", lambda self: None)
     told = found("nothing is left behind", lambda plan: any(load.linger == "1s" for load in plan.workload.groups))
-    assert "timer BatchCrew._linger_over" in told
+    assert "timer BatchPool._linger_over" in told
 
 
 def test_a_task_that_is_not_ended_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from framework.net.wakeup import Wakeup
     from framework.runtime.app import App
     from framework.services.call.notes import Notes
-    from framework.services.crew.run import MessageCounts
+    from framework.services.pool.run import MessageCounts
     from framework.settings.schema import WorkersSettings
 
 EXAMPLES = """\

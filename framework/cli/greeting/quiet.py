@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 from structlog.typing import Processor
 
-from framework.services.crew.run import RUNNING
+from framework.services.pool.run import RUNNING
 
 SHOWN_OTHERWISE = frozenset({
     "app started", "app stopped", "app stopping", "assignment changed", "connected", "consumer configured",

@@ -1,6 +1,6 @@
 """Concurrent: how a group runs handlers that is not orderly, and what becomes of messages that fail.
 
-Tasks run async handlers, threads plain ones, and each handler of batches has a crew of its own. Each of these runs as
+Tasks run async handlers, threads plain ones, and each handler of batches has a pool of its own. Each of these runs as
 many handlers at once as the group may.
 """
 
@@ -20,11 +20,11 @@ from framework.runtime.group.plan import GroupPlan, Handling
 from framework.runtime.group.popping import PopCopies
 from framework.runtime.report.stacks import place_of
 from framework.services.call.batch_calls import Batching
-from framework.services.crew.batches import BatchCrew
-from framework.services.crew.expiry import Expiry, WatchedCrew
-from framework.services.crew.run import AtWork, at_work
-from framework.services.crew.tasks import Crew
-from framework.services.crew.threads import ThreadCrew
+from framework.services.pool.batches import BatchPool
+from framework.services.pool.expiry import Expiry, WatchedPool
+from framework.services.pool.run import AtWork, at_work
+from framework.services.pool.tasks import WorkerPool
+from framework.services.pool.threads import ThreadPool
 from framework.services.outcome.again import RetryInPlace, HeldMessages
 from framework.services.outcome.outcomes import Decide, Outcomes
 from framework.services.outcome.retry_sender import SendsBack, RetrySender
@@ -47,10 +47,10 @@ class Concurrent:
         self._parts, self._name, self._world, self._tree = parts, plan.name, world, tree
         self._size = plan.settings.concurrency
         self._has_tasks = self._is_started = False
-        self._tasks = Crew(self._size, world.clock, self._employ)
-        self._threads = ThreadCrew(self._size, world.clock, world.workers)
-        self._batches: dict[Batching, BatchCrew] = {}
-        self._watched: list[WatchedCrew] = [self._tasks, self._threads]
+        self._tasks = WorkerPool(self._size, world.clock, self._employ)
+        self._threads = ThreadPool(self._size, world.clock, world.workers)
+        self._batches: dict[Batching, BatchPool] = {}
+        self._watched: list[WatchedPool] = [self._tasks, self._threads]
         """All of them; the expiry looks at what is in here."""
         self.handlings_changed()
         self._was_hanging = 0
@@ -83,8 +83,8 @@ class Concurrent:
         self._expiry.adopt(plan.expiry, plan.settings.timeout)
         self._size = size
         self._threads.resize(size)
-        for crew in self._batches.values():
-            crew.resize(size)
+        for pool in self._batches.values():
+            pool.resize(size)
         if self._has_tasks:
             new = self._tasks.resize(size)
             if self._is_started:  # else the start employs them, and a place would have two workers
@@ -93,23 +93,23 @@ class Concurrent:
     def _take_back(self, pull: PullLoop) -> list[Chunk]:
         return self.of(self._parts.handlings[pull.queue.topic]).take_back(pull.flow.window)
 
-    def of(self, handling: Handling) -> Crew | ThreadCrew | BatchCrew:
-        """The crew that runs this handler."""
+    def of(self, handling: Handling) -> WorkerPool | ThreadPool | BatchPool:
+        """The pool that runs this handler."""
         if handling.batching is not None:
             return self._batches[handling.batching]
         return self._tasks if handling.is_async else self._threads
 
     def handlings_changed(self) -> None:
-        """Have a crew for each handling. Those that are gone keep theirs: what was begun may still end."""
+        """Have a pool for each handling. Those that are gone keep theirs: what was begun may still end."""
         world, had_tasks = self._world, self._has_tasks
         for each in self._parts.handlings.values():
             if each.batching is None:
                 self._has_tasks = self._has_tasks or each.is_async
             elif each.batching not in self._batches:
-                crew = self._batches[each.batching] = BatchCrew(
+                pool = self._batches[each.batching] = BatchPool(
                     self._name, self._size, each.batching, clock=world.clock, workers=world.workers, tree=self._tree
                 )
-                self._watched.append(crew)
+                self._watched.append(pool)
         if self._is_started and self._has_tasks and not had_tasks:
             self._employ(self._tasks.slots)
             self._employ(self._tasks.resize(self._size))  # who is one too many by now leaves at his first step
@@ -133,8 +133,8 @@ class Concurrent:
 
     async def release(self, queue: MessageQueue) -> None:
         """Nobody waits for a lock."""
-        for crew in self._batches.values():
-            crew.left()
+        for pool in self._batches.values():
+            pool.left()
 
     # What holds messages up
 
@@ -156,13 +156,13 @@ class Concurrent:
     @property
     def hanging(self) -> int:
         """Places that are empty because handlers that were given up do not end; nothing starts in them."""
-        return sum(crew.missing for crew in self._watched)
+        return sum(pool.missing for pool in self._watched)
 
     def at_work(self) -> list[AtWork]:
         """The handlers that run, those that were given up included."""
-        crews = tuple(self._watched)
-        own = [each for crew in crews for each in at_work(tuple(crew.slots))]
-        return own + [each for crew in crews for each in at_work(tuple(crew.fenced), given_up=True)]
+        pools = tuple(self._watched)
+        own = [each for pool in pools for each in at_work(tuple(pool.slots))]
+        return own + [each for pool in pools for each in at_work(tuple(pool.fenced), given_up=True)]
 
     def blocked_because(self, pull: PullLoop) -> str | None:
         if hanging := self.hanging:
@@ -174,13 +174,13 @@ class Concurrent:
         """A broker is there (again): what could be sent nowhere is sent at once."""
         self._retry_sender.hurry()
 
-    # Crews
+    # Pools
 
     def _looked(self) -> None:
         """After each expiry, and while places are empty: say so on entering and on leaving that state."""
         hanging = self.hanging
         if hanging and not self._was_hanging:
-            slots = [slot for crew in self._watched for slot in crew.fenced]
+            slots = [slot for pool in self._watched for slot in pool.fenced]
             log.error(
                 "handlers hung",
                 group=self._name, missing=hanging, hanging=len(slots),
@@ -196,5 +196,5 @@ class Concurrent:
             supervise(self._tree, f"worker {self._name}", partial(self._tasks.work, slot), self._world.chance)
 
     def __repr__(self) -> str:
-        crews = [self._tasks, self._threads, *self._batches.values()]
-        return f"<Concurrent {self._name}: {crews} {self._retry_sender}>"
+        pools = [self._tasks, self._threads, *self._batches.values()]
+        return f"<Concurrent {self._name}: {pools} {self._retry_sender}>"

@@ -31,7 +31,7 @@ from framework.runtime.group.progressing import Progressing
 from framework.runtime.report.stacks import place_of
 from framework.runtime.reports import GroupReports, Reports
 from framework.services.clocks import Ages
-from framework.services.crew.run import MessageCounts
+from framework.services.pool.run import MessageCounts
 from framework.services.offsets.commit import CommitLoop
 from framework.services.offsets.nothing_kept import NOTHING_KEPT
 from framework.services.queue.intake import Part, Skips
@@ -81,7 +81,7 @@ class ConsumerGroup:
         self.subscriptions = plan.wanted
         self.handlings = {
             **plan.handling,
-            self.retry_topic: retry_handling(plan, world.workers, lambda: self.kind.crew.trials),
+            self.retry_topic: retry_handling(plan, world.workers, lambda: self.kind.pool.trials),
         }
         """Topic -> how its messages are run; a message of the retry topic has lost its own topic."""
         self._world, self._cluster, self._budget, self._tree, self._ages = world, cluster, budget, tree, ages
@@ -101,7 +101,7 @@ class ConsumerGroup:
             plan.name, self.kind.offsets, self.offsets, self.owned.values,
             others_commit=plan.broadcasting is None, listeners=plan.listeners, stored=self.kind.stored,
         )  # fmt: skip
-        self._leaving = Leaving(plan.name, self.kind.crew, self._commits, self.offsets, self.counts, world.clock)
+        self._leaving = Leaving(plan.name, self.kind.pool, self._commits, self.offsets, self.counts, world.clock)
         self._rebalancing: asyncio.Task[None] | None = None
 
         def offered(topic: str, queues: list[MessageQueue]) -> None:
@@ -120,9 +120,9 @@ class ConsumerGroup:
     # Life
 
     def start(self) -> None:
-        """Start the loops. Crews come first: a chunk is never offered to nobody."""
+        """Start the loops. Pools come first: a chunk is never offered to nobody."""
         name, tree, chance = self.plan.name, self._tree, self._world.chance
-        self.kind.crew.start()
+        self.kind.pool.start()
         if self.plan.settings.paused:
             self.adopt(self.plan)
         supervise(tree, f"commit {name}", self._commits.run, chance)
@@ -139,8 +139,8 @@ class ConsumerGroup:
             self.rebalance.now()  # notices may have been lost meanwhile, and nobody looked at what was pulled
         self.plan = plan
         self.pacing.change(plan.settings.rate)
-        self.kind.crew.trials.adopt(plan.settings.breaker)
-        self.kind.crew.adopt(plan, 0 if plan.settings.paused else plan.settings.concurrency)
+        self.kind.pool.trials.adopt(plan.settings.breaker)
+        self.kind.pool.adopt(plan, 0 if plan.settings.paused else plan.settings.concurrency)
         for pull in self.owned.values():
             was_paused, pull.flow.is_paused = pull.flow.is_paused, plan.settings.paused
             if plan.settings.paused and not was_paused and pull.flow.state is QueueState.FLOWING:
@@ -161,9 +161,9 @@ class ConsumerGroup:
         self.subscriptions = wanted
         self.handlings |= {
             **plan.handling,
-            self.retry_topic: retry_handling(plan, self._world.workers, lambda: self.kind.crew.trials),
+            self.retry_topic: retry_handling(plan, self._world.workers, lambda: self.kind.pool.trials),
         }
-        self.kind.crew.handlings_changed()
+        self.kind.pool.handlings_changed()
         for topic in before:
             if topic not in wanted:
                 self._assignment_changed(topic, self.assignment.put(topic, ()))
@@ -225,7 +225,7 @@ class ConsumerGroup:
         """Begin with a queue that is ours. One that is still being left is taken when that has ended."""
         if queue in self.owned or self._leaving.is_stopping or self._is_switching(queue):
             return
-        plan, world, crew, handling = self.plan, self._world, self.kind.crew, self.handlings[queue.topic]
+        plan, world, pool, handling = self.plan, self._world, self.kind.pool, self.handlings[queue.topic]
         jitter = world.chance.random()
         flow = QueueFlow(queue, self._budget, plan.flow_limits, jitter=jitter, needs_lease=plan.needs_locks)
         popped = self._pops(queue) if is_any(queue) else None
@@ -235,17 +235,17 @@ class ConsumerGroup:
         pull = PullLoop(
             flow,
             pulls=self.kind.pulls(pulls),
-            crew=crew.of(handling),
+            pool=pool.of(handling),
             call=handling.call,
-            not_success=crew.not_success,
+            not_success=pool.not_success,
             find_start=lambda: self._find_start(flow),
             group=self,
             rates=self.rates.setdefault(queue.topic, self._rates()),
             parts=self._intake_of(queue, handling),
             progress=NOTHING_KEPT if popped is not None else self.progress.of(queue),
             popped=popped,
-            hold_back=crew.trials.pulled,
-            breaker=crew.trials.of(plan.counts_for(queue.topic)),
+            hold_back=pool.trials.pulled,
+            breaker=pool.trials.of(plan.counts_for(queue.topic)),
             is_retried=queue.topic == self.retry_topic,
         )
         flow.run, flow.reached = pull, self._reached.take(queue)
@@ -253,8 +253,8 @@ class ConsumerGroup:
         self.owned[queue] = pull
         if plan.flow_limits.is_shared:
             divide_bounds(self.owned, plan.flow_limits)
-        crew.own(pull, handling)
-        crew.trials.own(pull)
+        pool.own(pull, handling)
+        pool.trials.own(pull)
         self._run(pull)
         if popped is not None:
             popped.begin(lambda: flow.window.chunks)
@@ -319,7 +319,7 @@ class ConsumerGroup:
     def _begin_leaving(self, pull: PullLoop) -> None:
         is_handed_on = self._leaving.is_stopping or pull.queue not in self.assignment.of(pull.queue.topic)
         pull.flow.revoke()
-        self.kind.crew.leaving(pull, is_handed_on=is_handed_on and pull.queue.topic in self.subscriptions)
+        self.kind.pool.leaving(pull, is_handed_on=is_handed_on and pull.queue.topic in self.subscriptions)
         self._tasks.pop(pull.queue).cancel()
 
     async def _leave(self, pull: PullLoop, deadline: float) -> None:
@@ -330,7 +330,7 @@ class ConsumerGroup:
         reached, where = pull.flow.reached, self._cluster.brokers.where(pull.queue)
         if reached is not None and pull.popped is None and not self._cluster.pool.is_connected(where):
             self._reached.note(pull.queue, reached)
-        self.kind.crew.trials.left(pull)
+        self.kind.pool.trials.left(pull)
         if self.plan.flow_limits.is_shared:
             divide_bounds(self.owned, self.plan.flow_limits)
         self._released.ring()
@@ -344,7 +344,7 @@ class ConsumerGroup:
         if ended and (handling := self.plan.handling.get(queue.queue.topic)) is not None:
             handling.undecodable.row = 0
         if ended and not is_late and queue.breaker.failures:
-            self.kind.crew.trials.succeeded(queue.breaker)
+            self.kind.pool.trials.succeeded(queue.breaker)
         if is_late:
             self.counts.late += ended
         else:
@@ -362,11 +362,11 @@ class ConsumerGroup:
         """What keeps the queue's messages from ending."""
         if pull.flow.is_tripped:
             return "breaker"
-        return self.kind.crew.blocked_because(pull)
+        return self.kind.pool.blocked_because(pull)
 
     def held_up_by(self, pull: PullLoop) -> HeldUp | None:
         """The handlers that its messages wait for: its own, or those that have all places; None where for none."""
-        running, concurrency = self.kind.crew.at_work(), self.plan.settings.concurrency
+        running, concurrency = self.kind.pool.at_work(), self.plan.settings.concurrency
         own = [each for each in running if each.queue == pull.queue]
         if not own and len(running) < concurrency:
             return None

@@ -52,7 +52,7 @@ def _nothing() -> int:
 class GroupKind:
     """One per group."""
 
-    crew: Concurrent | Ordering
+    pool: Concurrent | Ordering
     """Runs the handlers, and carries out what becomes of messages."""
     offsets: KeepsOffsets
     stored: Callable[[MessageQueue], int]
@@ -80,7 +80,7 @@ def kind_of(parts: GroupParts, side: GroupSide, restart: Callable[[PullLoop], No
     """What this group's plan asks for."""
     plan, cluster = parts.plan, parts.cluster
 
-    def crew(concurrent: Decide, in_order: Decide) -> Concurrent | Ordering:
+    def pool(concurrent: Decide, in_order: Decide) -> Concurrent | Ordering:
         return Ordering(parts, in_order, side, restart) if plan.orderly else Concurrent(parts, concurrent)
 
     if plan.broadcasting is None:
@@ -88,16 +88,16 @@ def kind_of(parts: GroupParts, side: GroupSide, restart: Callable[[PullLoop], No
         routes, strategy, offsets = cluster.routes, plan.strategy, cluster.brokers
         if plan.settings.delivery == "pull":
             return GroupKind(
-                crew(decide, decide_in_order), offsets, stored, offsets, lambda pulls: pulls, routes, strategy
+                pool(decide, decide_in_order), offsets, stored, offsets, lambda pulls: pulls, routes, strategy
             )
         return GroupKind(
-            crew(decide, decide_in_order), PopOffsets(offsets), stored, offsets, lambda pulls: pulls,
+            pool(decide, decide_in_order), PopOffsets(offsets), stored, offsets, lambda pulls: pulls,
             PopRoutes(plan, cluster, parts.member), EachAll(strategy),
         )  # fmt: skip
     local = LocalOffsets(plan.broadcasting, cluster.brokers, parts.world, parts.tree)
     only = OnlyMember(parts.member)
     return GroupKind(
-        crew(decide_broadcasting, decide_broadcasting),
+        pool(decide_broadcasting, decide_broadcasting),
         local,
         local.stored,
         only,

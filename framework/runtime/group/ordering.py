@@ -16,8 +16,8 @@ from framework.model.outcome import Extend, Outcome
 from framework.model.queue import MessageQueue
 from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import GroupPlan, Handling
-from framework.services.crew.run import AtWork
-from framework.services.orderly.crew import Orderly
+from framework.services.pool.run import AtWork
+from framework.services.orderly.pool import Orderly
 from framework.services.orderly.ends import OrderlyOutcomes
 from framework.services.orderly.lease import LeaseLoop
 from framework.services.orderly.watch import lanes_at_work, retrying
@@ -40,12 +40,12 @@ class Ordering:
             side, plan.max_retries, stuck_after_ms=plan.settings.stuck_after, brokers=cluster.retry_copies,
             reports=parts.reports, chance=world.chance, decide=decide, ended=self._ended,
         )  # fmt: skip
-        self._crew = Orderly(
+        self._pool = Orderly(
             plan.name, plan.settings.concurrency, ends, stuck_after_ms=plan.settings.stuck_after, clock=world.clock,
             workers=world.workers, tree=parts.tree, listeners=plan.listeners,
         )  # fmt: skip
         self.trials = Trials(
-            plan.name, plan.settings.breaker, self._crew.held, parts.owned, parts.taken_at_once,
+            plan.name, plan.settings.breaker, self._pool.held, parts.owned, parts.taken_at_once,
             clock=world.clock, chance=world.chance, tree=parts.tree,
         )  # fmt: skip
         self.leases = (
@@ -69,14 +69,14 @@ class Ordering:
 
     def adopt(self, plan: GroupPlan, size: int) -> None:
         """Run at most `size` handlers at once from now on, none where the group is paused."""
-        self._crew.resize(size)
+        self._pool.resize(size)
 
     def handlings_changed(self) -> None:
         """Each queue is given its own when it is taken."""
 
     def of(self, handling: Handling) -> TakesChunks:
-        """The crew that runs this handler."""
-        return self._crew
+        """The pool that runs this handler."""
+        return self._pool
 
     def intervene(self, queue: MessageQueue, offset: int, answer: Extend | Outcome) -> str:
         """Of a line nothing is taken out: what stands behind it would overtake it."""
@@ -85,7 +85,7 @@ class Ordering:
     def own(self, pull: PullLoop, handling: Handling) -> None:
         """A queue is ours to claim; its flow begins once it is locked."""
         lease = OrderLease.for_ever() if self.leases is None else self.leases.claim(pull.queue)
-        self._crew.take(pull, lease, handling.in_order)
+        self._pool.take(pull, lease, handling.in_order)
 
     def _ended(self, pull: PullLoop, lane: object, message: Message, end: Result | None) -> None:
         self.trials.ended(pull, lane, message, end)
@@ -97,40 +97,40 @@ class Ordering:
 
     def leaving(self, pull: PullLoop, *, is_handed_on: bool) -> None:
         if is_handed_on:
-            self._crew.close_gaps(pull.queue)
+            self._pool.close_gaps(pull.queue)
 
     def busy(self, pull: PullLoop, until: float = 0.0) -> int:
         """Whether handlers of the queue run, or are to until then."""
-        return int(self._crew.is_busy(pull.queue, int(until * 1000)))
+        return int(self._pool.is_busy(pull.queue, int(until * 1000)))
 
     async def release(self, queue: MessageQueue) -> None:
         """Unlock the queue. Where a handler still runs, the lock is left to run out: the next owner begins a minute
         later, not beside it.
         """
         if self.leases is not None:
-            await self.leases.release(queue, unlock=not self._crew.is_busy(queue))
-        self._crew.leave(queue)
+            await self.leases.release(queue, unlock=not self._pool.is_busy(queue))
+        self._pool.leave(queue)
 
     # What holds messages up
 
     @property
     def retrying(self) -> int:
         """Lines whose first message has failed: it stays, and is tried again."""
-        return retrying(self._crew.lanes())
+        return retrying(self._pool.lanes())
 
     def at_work(self) -> list[AtWork]:
         """The handlers that run."""
-        return lanes_at_work(self._crew.lanes())
+        return lanes_at_work(self._pool.lanes())
 
     @property
     def unsent(self) -> int:
         """Queues whose dead letter no broker has taken yet, though it was tried."""
-        return self._crew.unsent
+        return self._pool.unsent
 
     def blocked_because(self, pull: PullLoop) -> str | None:
         if self.leases is not None and pull.flow.state is QueueState.CLAIMED:
             return self.leases.waits_because(pull.queue) or "waits for its lock"
-        return self._crew.blocked_because(pull.queue)
+        return self._pool.blocked_because(pull.queue)
 
     def connection_made(self) -> None:
         """Nothing waits for it."""
@@ -150,7 +150,7 @@ class Ordering:
             pull.flow.window.confirmed(offsets.held(queue))
             pull.lost += pull.flow.window.unconfirmed()
         pull.flow.lease_lost()
-        self._crew.clear(queue)
+        self._pool.clear(queue)
         offsets.forget(queue)
         if pull.flow.state is QueueState.CLAIMED:
             self._restart(pull)
@@ -162,4 +162,4 @@ class Ordering:
         self._parts.owned[queue].flow.reached = None
 
     def __repr__(self) -> str:
-        return f"<Ordering {self._crew} {self.leases}>"
+        return f"<Ordering {self._pool} {self.leases}>"

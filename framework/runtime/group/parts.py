@@ -11,7 +11,7 @@ from framework.net.task_tree import TaskTree
 from framework.ports import World
 from framework.runtime.group.plan import GroupPlan, Handling
 from framework.runtime.reports import GroupReports
-from framework.services.crew.run import MessageCounts
+from framework.services.pool.run import MessageCounts
 from framework.services.queue.pull import PullLoop
 
 

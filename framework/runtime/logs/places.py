@@ -8,7 +8,7 @@ from typing import Any
 from framework.core.expiry import LineSlot, Slot
 from framework.errors import FrameworkError
 from framework.model.message import Message
-from framework.services.crew.run import RUNNING
+from framework.services.pool.run import RUNNING
 
 TRACE_PARENT = "traceparent"
 """The property in which W3C's trace context travels: version-trace-span-flags."""

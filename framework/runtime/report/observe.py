@@ -17,7 +17,7 @@ from framework.ports import Clock
 from framework.runtime.group.group import ConsumerGroup
 from framework.runtime.plans.connect import consume_from
 from framework.runtime.report.stacks import frames_of
-from framework.services.crew.run import MessageCounts
+from framework.services.pool.run import MessageCounts
 from framework.services.queue.pull import PullLoop
 from framework.settings.consumers import ConsumerSettings
 
@@ -43,7 +43,7 @@ def _is_caught_up(group: ConsumerGroup) -> bool:
     """Every owned queue has handled what its broker had, as of the last answers."""
     flows = [pull.flow for pull in group.owned.values()]
     is_handled = all(flow.caught_up and flow.window.is_empty for flow in flows)
-    return bool(flows) and not group.kind.crew.pending and is_handled
+    return bool(flows) and not group.kind.pool.pending and is_handled
 
 
 def group_picture(
@@ -53,9 +53,9 @@ def group_picture(
     figures: Mapping[str, float],
     pause: PauseSnapshot | None,
 ) -> GroupSnapshot:
-    now_ms, plan, crew = clock.monotonic_ms(), group.plan, group.kind.crew
+    now_ms, plan, pool = clock.monotonic_ms(), group.plan, group.kind.pool
     queues = tuple(_queue(pull, group, clock) for _, pull in sorted(group.owned.items()))
-    at_work = crew.at_work()
+    at_work = pool.at_work()
     lags = [queue.lag for queue in queues if queue.lag is not None]
     behind = [queue.behind_ms for queue in queues if queue.behind_ms is not None]
     onces = [handling.once for handling in group.plan.handling.values() if handling.once is not None]
@@ -70,7 +70,7 @@ def group_picture(
         settings={**shown(settings), "max_retries": str(group.plan.max_retries)},
         consume_from=consume_from(group.plan),
         is_orderly=group.plan.orderly,
-        cannot_send_back=group.kind.crew.unsent,
+        cannot_send_back=group.kind.pool.unsent,
         is_broadcasting=group.plan.broadcasting is not None,
         awaited=group.progress.awaited,
         absent=group.rebalance.absent,
@@ -92,12 +92,12 @@ def group_picture(
                 each.cause,
                 None if each.trial is not None else max(each.due_ms - now_ms, 0),
             )
-            for each in crew.trials.open
+            for each in pool.trials.open
         ),
         running=len(at_work),
         oldest_ms=max([max(now_ms - int(each.started * 1000), 0) for each in at_work], default=None),
-        hanging=crew.hanging,
-        retries_waiting=crew.retrying,
+        hanging=pool.hanging,
+        retries_waiting=pool.retrying,
         lag=sum(lags) if lags else None,
         is_lag_least=len(lags) < len(queues) or any(queue.is_lag_least for queue in queues),
         behind_ms=max(behind, default=None),
@@ -132,7 +132,7 @@ def shown(settings: ConsumerSettings) -> dict[str, str]:
 
 
 def _queue(pull: PullLoop, group: ConsumerGroup, clock: Clock) -> QueueSnapshot:
-    flow, blocked, leases = pull.flow, group.blocked_because(pull), group.kind.crew.leases
+    flow, blocked, leases = pull.flow, group.blocked_because(pull), group.kind.pool.leases
     lease = None if leases is None else leases.of(pull.queue)
     window = flow.window
     held = [chunk.messages for chunk in window.chunks if chunk.count]
@@ -184,7 +184,7 @@ def running_handlers(
     blocks it is `at_its_step`, with the loop's thread, whose frames are its own.
     """
     now = clock.monotonic()
-    at_work = [(group, each) for group in list(groups) for each in group.kind.crew.at_work()]
+    at_work = [(group, each) for group in list(groups) for each in group.kind.pool.at_work()]
     at_work.sort(key=lambda pair: pair[1].started)
     return [
         {

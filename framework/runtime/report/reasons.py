@@ -49,7 +49,7 @@ def why_not_ready(joined: Membership, life: Life, engines: EngineGroups) -> Iter
 
 
 def _of_group(group: ConsumerGroup) -> Iterator[str]:
-    crew = group.kind.crew
+    pool = group.kind.pool
     if (unsettled := group.rebalance.unsettled_because) is not None:
         yield unsettled
     flows = [pull.flow for pull in group.owned.values()]
@@ -58,15 +58,15 @@ def _of_group(group: ConsumerGroup) -> Iterator[str]:
         yield f"where its {len(flows)} queues begin is not known yet{why}"
     elif flows and all(flow.failure and flow.health.trouble == "broker away" for flow in flows):
         yield f"the brokers of all its {len(flows)} queues are away: {flows[0].failure}"
-    for breaker in crew.trials.open:
+    for breaker in pool.trials.open:
         yield (
             f"the handler of {unwrap(group.plan.namespace, breaker.topic)} fails: {breaker.failures} messages since "
             f"the last success, mostly {breaker.cause}; one at a time is tried"
         )
-    if crew.unsent:
-        yield f"no broker keeps a copy of {crew.unsent} failed messages yet"
-    if crew.hanging:
-        yield f"{crew.hanging} workers are missing: handlers that were given up do not end"
+    if pool.unsent:
+        yield f"no broker keeps a copy of {pool.unsent} failed messages yet"
+    if pool.hanging:
+        yield f"{pool.hanging} workers are missing: handlers that were given up do not end"
 
 
 def why_not_live(joined: Membership) -> Iterator[str]:

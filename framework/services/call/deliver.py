@@ -31,7 +31,7 @@ from framework.services.call.once import Once
 from framework.services.call.publishing import Means, published, replied
 from framework.services.call.run_once import failure_at_once, failure_awaited, on_thread
 from framework.services.call.undecodable import Undecodable
-from framework.services.crew.run import RUNNING, is_given_up
+from framework.services.pool.run import RUNNING, is_given_up
 
 Before = Callable[[Delivery], Drop | RetryLater | None]
 After = Callable[[Delivery, Outcome, float, Kind], None]

@@ -3,7 +3,7 @@
 Everything that a handler raises is its message's failure: an exception, a panic of a library that is no `Exception`, a
 cancellation that only the handler asked for. Three things pass through: the end of the task that it runs in, if we want
 that; the end of the program (`sys.exit()`, an interrupt); the closing of a coroutine whose task is gone.
-The hot loops of `crew/tasks.py` and `crew/threads.py` write the call out and leave the judgement to this module.
+The hot loops of `pool/tasks.py` and `pool/threads.py` write the call out and leave the judgement to this module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from framework.hooks.failures import is_raised
 from framework.net.task_tree import is_to_end
 from framework.net.wakeup import bring_home
 from framework.ports import Workers
-from framework.services.crew.run import RUNNING, is_given_up
+from framework.services.pool.run import RUNNING, is_given_up
 
 T = TypeVar("T")
 ENDS = (SystemExit, KeyboardInterrupt)
@@ -105,7 +105,7 @@ async def on_thread(workers: Workers, job: Callable[[], T]) -> T:
     it in its place. It is left to itself where everything of ours ends.
 
     A thread cannot be stopped. So the worker stays until the job has ended, whoever cancels it, a limit or a plugin:
-    what hangs keeps its place, however it is run. `crew/threads.py` runs what needs no worker beside its thread.
+    what hangs keeps its place, however it is run. `pool/threads.py` runs what needs no worker beside its thread.
     """
     slot, task, loop = RUNNING.get(), asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None, "only a task awaits a thread"

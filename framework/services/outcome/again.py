@@ -1,4 +1,4 @@
-"""Again: messages that are started once more where they are, by the crew of their queue: after a failure that no broker
+"""Again: messages that are started once more where they are, by the pool of their queue: after a failure that no broker
 keeps a copy of, and while we lack the means to open them.
 
 Each is a chunk of its own for that, and takes a place like any other: under the group's limit, its size and its pauses.
@@ -17,7 +17,7 @@ from framework.core.results import HOLDS
 from framework.model.message import Message, repeated
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
-from framework.services.crew.run import RUNNING
+from framework.services.pool.run import RUNNING
 from framework.services.queue.pull import PullLoop
 
 
@@ -56,7 +56,7 @@ async def started_again(pull: PullLoop, chunk: Chunk, index: int) -> None:
     alone.run = run
     window.again[alone] = run.bell.ring
     try:
-        pull.crew.offer(alone)
+        pull.pool.offer(alone)
         await run.bell.wait()
     finally:
         del window.again[alone]

@@ -20,7 +20,7 @@ from framework.model.death_reason import DeathReason
 from framework.model.message import Message
 from framework.model.outcome import Outcome
 from framework.ports import Clock
-from framework.services.crew.run import MessageCounts
+from framework.services.pool.run import MessageCounts
 from framework.services.outcome.again import CAUSES, RetryInPlace, HeldMessages
 from framework.services.outcome.retry_sender import Parked, RetrySender
 from framework.services.queue.pull import PullLoop

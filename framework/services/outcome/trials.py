@@ -23,7 +23,7 @@ from framework.model.reserved import retry_topic
 from framework.net.task_tree import TaskTree
 from framework.net.wakeup import Wakeup
 from framework.ports import Chance, Clock
-from framework.services.crew.run import RUNNING
+from framework.services.pool.run import RUNNING
 from framework.services.queue.pull import PullLoop
 from framework.services.supervise import supervise
 
@@ -239,7 +239,7 @@ class HeldChunks:
                     chunks.insert(0, chunk.window.cut(chunk, 1))
                 if chunks:
                     self._chunks[pull] = chunks  # the last one now
-                pull.crew.offer(chunk)
+                pull.pool.offer(chunk)
                 return chunk
         return None
 
@@ -250,7 +250,7 @@ class HeldChunks:
     def release(self, pull: PullLoop) -> None:
         for chunk in self._chunks.pop(pull, ()):
             if chunk.next < chunk.count:
-                pull.crew.offer(chunk)
+                pull.pool.offer(chunk)
 
 
 def _cause(end: Result) -> tuple[str, str]:

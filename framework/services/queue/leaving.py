@@ -12,7 +12,7 @@ from framework import marks
 from framework.core.offsets import OffsetTable
 from framework.model.queue import MessageQueue
 from framework.ports import Clock
-from framework.services.crew.run import MessageCounts
+from framework.services.pool.run import MessageCounts
 from framework.services.offsets.commit import CommitLoop
 from framework.services.queue.pull import PullLoop
 
@@ -39,13 +39,13 @@ class Leaving:
     def __init__(
         self,
         group: str,
-        crew: LeavesQueues,
+        pool: LeavesQueues,
         commits: CommitLoop,
         offsets: OffsetTable,
         counts: MessageCounts,
         clock: Clock,
     ) -> None:
-        self._group, self._crew, self._commits, self._offsets = group, crew, commits, offsets
+        self._group, self._pool, self._commits, self._offsets = group, pool, commits, offsets
         self._counts, self._clock = counts, clock
         self.is_stopping = False
         self._stop_by = float("inf")
@@ -74,7 +74,7 @@ class Leaving:
 
     async def _let_end(self, pull: PullLoop, deadline: float) -> int:
         """How much is still busy when the time is over."""
-        clock, busy = self._clock, self._crew.busy
+        clock, busy = self._clock, self._pool.busy
         if busy(pull):
             # Now: after the wait it might be behind what the next owner has committed by then.
             await self._commits.flush(pull.queue)
@@ -92,5 +92,5 @@ class Leaving:
         await marks.stretched("a queue that is left is confirmed")
         has_kept = await pull.progress.release(pull.flow.window)
         await marks.stretched("a queue that is left is recorded")
-        await self._crew.release(pull.queue)
+        await self._pool.release(pull.queue)
         return has_kept

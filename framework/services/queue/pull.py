@@ -1,4 +1,4 @@
-"""PullLoop: one owned queue at work. It asks its flow what to do, does it, and hands chunks to the crew.
+"""PullLoop: one owned queue at work. It asks its flow what to do, does it, and hands chunks to the pool.
 
 It decides nothing: what an answer means is `core/queue_flow.py`'s, what may be committed is `core/window.py`'s.
 """
@@ -30,7 +30,7 @@ from framework.model.pulled import Damaged, Failed, Found, NothingNew, PullResul
 from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
-from framework.services.crew.run import MessageCounts
+from framework.services.pool.run import MessageCounts
 from framework.services.offsets.nothing_kept import NOTHING_KEPT, NothingKept
 from framework.services.offsets.progress import QueueProgress
 from framework.services.queue.intake import Further, Part, show_example
@@ -59,7 +59,7 @@ class QueuePulls(Protocol):
 
 
 class TakesChunks(Protocol):
-    """A crew, of tasks or of threads."""
+    """A pool, of tasks or of threads."""
 
     def offer(self, chunk: Chunk) -> None: ...
     def runs(self, window: Window) -> int: ...
@@ -101,7 +101,7 @@ class PullLoop:
         flow: QueueFlow,
         *,
         pulls: QueuePulls,
-        crew: TakesChunks,
+        pool: TakesChunks,
         call: Callable[[Message], Any],
         not_success: NotSuccess,
         find_start: Callable[[], Awaitable[StartingPoint]],
@@ -126,7 +126,7 @@ class PullLoop:
         """Of a queue whose messages are popped: holds and acknowledges them."""
         self.queue = flow.queue
         self.call = call
-        self.crew = crew
+        self.pool = pool
         self.not_success = partial(not_success, self)
         self.judged = group.plan.judged
         """What a result that is not plain success comes to, before it is decided: a body that could not be read."""
@@ -213,7 +213,7 @@ class PullLoop:
             if flow.is_tripped and self._hold_back is not None:
                 self._hold_back(self, chunk)
             else:
-                self.crew.offer(chunk)
+                self.pool.offer(chunk)
         elif type(result) is Damaged:
             self._damaged(result, begin)
         elif type(result) is Failed:
@@ -376,7 +376,7 @@ class PullLoop:
     @property
     def running(self) -> int:
         """Handlers that run on this queue's messages now."""
-        return self.crew.runs(self.flow.window)
+        return self.pool.runs(self.flow.window)
 
     def __repr__(self) -> str:
         return f"<PullLoop {self.flow}>"

@@ -33,12 +33,12 @@ def test_a_changed_size_is_the_number_of_workers(size: int, *, is_started: bool)
             cluster=SimpleNamespace(retry_copies=None), reports=SimpleNamespace(lines=None), owned={},
             taken_at_once=lambda _: 1,
         )  # fmt: skip
-        crews = Concurrent(parts, decide)
+        pools = Concurrent(parts, decide)
         if is_started:
-            crews.start()
-        crews.adopt(plan, size)
+            pools.start()
+        pools.adopt(plan, size)
         if not is_started:
-            crews.start()
+            pools.start()
         for _ in range(50):
             await asyncio.sleep(0)
         employed = sum(task.get_name() == "worker billing" for task in asyncio.all_tasks())

@@ -197,7 +197,7 @@ def test_a_stop_before_the_run_ends_it_as_soon_as_it_began() -> None:
 
 
 def test_an_application_runs_once() -> None:
-    """What it has told its resources, its crews and its brokers is not taken back: a second life is another one's."""
+    """What it has told its resources, its pools and its brokers is not taken back: a second life is another one's."""
 
     async def scenario() -> None:
         @consumer(topic="orders", group="billing")

@@ -23,7 +23,7 @@ from framework.runtime.logs.places import with_place
 from framework.runtime.logs.processors import lines_of
 from framework.runtime.reports import GroupReports, Reports
 from framework.services.call.deliver import DeliveryHooks, call_for
-from framework.services.crew.run import RUNNING
+from framework.services.pool.run import RUNNING
 from framework.settings.schema import AppSettings, ClusterSettings, CredentialsSettings, LoggingSettings, TlsSettings
 from framework.settings.secret import Secret
 from framework.testing import Harness

@@ -203,7 +203,7 @@ def test_who_lost_its_lock_goes_on_where_it_was_unless_it_was_sent_back_meanwhil
                     await until(lambda: offsets.get("billing", "orders", queue.number) == 10)
                     mute = Interceptor(code=RequestCode.LOCK_BATCH_MQ, answer=NO_WORD, times=None)
                     speaks = broker.intercept(mute)
-                    leases = app._groups[0].kind.crew.leases
+                    leases = app._groups[0].kind.pool.leases
                     assert leases is not None
                     leases.connection_lost(broker.address)
                     await until(lambda: app._groups[0].owned[queue].flow.state is QueueState.CLAIMED)

@@ -21,7 +21,7 @@ from framework.model.outcome import DeadLetter, Kind, Outcome, RetryLater
 from framework.model.queue import MessageQueue
 from framework.services.call.deliver import DeliveryHooks, Rules, call_for
 from framework.services.call.undecodable import Undecodable
-from framework.services.crew.tasks import Crew
+from framework.services.pool.tasks import WorkerPool
 from tests.services.parts import LoopClock, play
 
 
@@ -157,10 +157,10 @@ def told(function: Callable[..., Any], *, closely: bool, retry: Retry | None, ex
         call = call_for(spec, hooks, clock, Rules(undecodable, explicit_ack=explicit))
         chunk = Chunk([Message("orders", body, queue_offset=at) for at, body in enumerate(BODIES)], 0, len(BODIES), 9)
         chunk.run = run = Run(call)
-        crew = Crew(1, clock)
-        (slot,) = crew.slots
-        crew.offer(chunk)
-        worker = asyncio.get_running_loop().create_task(crew.work(slot))
+        pool = WorkerPool(1, clock)
+        (slot,) = pool.slots
+        pool.offer(chunk)
+        worker = asyncio.get_running_loop().create_task(pool.work(slot))
         while not chunk.is_finished:  # noqa: ASYNC110 - virtual time
             await asyncio.sleep(1)
         worker.cancel()
@@ -209,9 +209,9 @@ def test_a_slow_hook_is_looked_at_closely_from_then_on() -> None:
         clock.monotonic = host.calls.now  # type: ignore[method-assign]
         chunk = Chunk([Message("orders", b"", queue_offset=at) for at in range(3)], 0, 3, 9)
         chunk.run = Run(call_for(spec, DeliveryHooks(host.calls.before, host.calls.after), clock))
-        crew = Crew(1, clock)
-        crew.offer(chunk)
-        worker = asyncio.get_running_loop().create_task(crew.work(crew.slots[0]))
+        pool = WorkerPool(1, clock)
+        pool.offer(chunk)
+        worker = asyncio.get_running_loop().create_task(pool.work(pool.slots[0]))
         while not chunk.is_finished:  # noqa: ASYNC110 - virtual time
             await asyncio.sleep(1)
         worker.cancel()

@@ -1,4 +1,4 @@
-"""A scene for tests of orderly services: a group's crew, with its broker, reports and leases played."""
+"""A scene for tests of orderly services: a group's pool, with its broker, reports and leases played."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.services.call.batch_calls import batching_for
 from framework.services.call.deliver import DeliveryHooks, Rules
-from framework.services.crew.run import MessageCounts
-from framework.services.orderly.crew import Orderly
+from framework.services.pool.run import MessageCounts
+from framework.services.orderly.pool import Orderly
 from framework.services.orderly.desk import Desk, InOrder
 from framework.services.orderly.ends import OrderlyOutcomes
 from framework.services.queue.position import StartingPoint
@@ -118,7 +118,7 @@ class Scene:
 
         flow = QueueFlow(queue, Budget(PLENTY), self.flow_limits, needs_lease=True)
         pull = PullLoop(
-            flow, pulls=Nothing(), crew=self.orderly, call=self.call, not_success=self.not_success,
+            flow, pulls=Nothing(), pool=self.orderly, call=self.call, not_success=self.not_success,
             find_start=find_start, group=self,
         )  # fmt: skip
         flow.run = pull
@@ -196,7 +196,7 @@ class Scene:
             self.counts.handled += ended
 
     def not_success(self, queue: PullLoop, chunk: Chunk, index: int, result: object, started: float) -> None:
-        raise AssertionError("the crew decides itself here")
+        raise AssertionError("the pool decides itself here")
 
     def not_a_member(self, queue: MessageQueue) -> None:
         raise AssertionError("nobody pulls here")

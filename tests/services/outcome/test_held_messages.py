@@ -18,13 +18,13 @@ from framework.model.message import Message
 from framework.model.outcome import RetryLater
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
-from framework.services.crew.run import MessageCounts
-from framework.services.crew.tasks import Crew
-from framework.services.crew.threads import ThreadCrew
+from framework.services.pool.run import MessageCounts
+from framework.services.pool.tasks import WorkerPool
+from framework.services.pool.threads import ThreadPool
 from framework.services.outcome.again import CAUSES, HeldMessages, started_again
 from framework.services.queue.position import StartingPoint
 from framework.services.queue.pull import PullLoop
-from tests.services.crew.test_threads import InlineWorkers
+from tests.services.pool.test_threads import InlineWorkers
 from tests.services.parts import PLENTY, QUEUE, LoopClock, Plan, messages_from, play, play_logged, start, told
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Nothing:
 
 
 class Group:
-    """Its crew has two places."""
+    """Its pool has two places."""
 
     def __init__(self) -> None:
         self.tree = TaskTree()
@@ -91,13 +91,13 @@ class Fixture:
     def __init__(self, call: Callable[[Message], object], *, is_async: bool = True) -> None:
         self.group = Group()
         self.tree, self.held, self.workers = self.group.tree, self.group.held, InlineWorkers()
-        self.crew = crew = Crew(2, LoopClock()) if is_async else ThreadCrew(2, LoopClock(), self.workers)
-        if isinstance(crew, Crew):
-            for slot in crew.slots:
-                start(crew.work(slot))
+        self.pool = pool = WorkerPool(2, LoopClock()) if is_async else ThreadPool(2, LoopClock(), self.workers)
+        if isinstance(pool, WorkerPool):
+            for slot in pool.slots:
+                start(pool.work(slot))
         flow = QueueFlow(QUEUE, Budget(PLENTY), FlowLimits())
         self.pull = PullLoop(
-            flow, pulls=Nothing(), crew=crew, call=call, not_success=self.group.not_success, find_start=no_start,
+            flow, pulls=Nothing(), pool=pool, call=call, not_success=self.group.not_success, find_start=no_start,
             group=self.group,
         )  # fmt: skip
         flow.run = self.pull
@@ -207,7 +207,7 @@ def test_a_queue_taken_away_meanwhile_is_let_go() -> None:
 
 
 def test_what_is_tried_again_waits_for_a_place_and_ends_with_its_queue() -> None:
-    """It takes one of the crew's, and where none is left it has not begun: another member may be given it."""
+    """It takes one of the pool's, and where none is left it has not begun: another member may be given it."""
 
     async def story() -> None:
         opened, tried = asyncio.Event(), list[int]()
@@ -234,7 +234,7 @@ def test_what_is_tried_again_waits_for_a_place_and_ends_with_its_queue() -> None
 
 @pytest.mark.parametrize("is_async", [True, False])
 def test_what_is_tried_again_is_not_taken_back_with_what_nobody_has_started(*, is_async: bool) -> None:
-    """A breaker that opens meanwhile has the crew give back what waits in its window: this waits in none."""
+    """A breaker that opens meanwhile has the pool give back what waits in its window: this waits in none."""
 
     async def story() -> None:
         tried = list[int]()
@@ -248,7 +248,7 @@ def test_what_is_tried_again_is_not_taken_back_with_what_nobody_has_started(*, i
         it = Fixture(call if is_async else plain, is_async=is_async)
         again = it.tree.start(started_again(it.pull, it.chunk, 1), name="again")
         await asyncio.sleep(0)
-        assert [] == it.crew.take_back(it.pull.flow.window)
+        assert [] == it.pool.take_back(it.pull.flow.window)
         await asyncio.sleep(1)
         assert ([1], True) == (tried, again.done())
 

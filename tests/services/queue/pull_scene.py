@@ -1,4 +1,4 @@
-"""A queue that is pulled by itself: a script for its broker, a crew that collects, a group that counts."""
+"""A queue that is pulled by itself: a script for its broker, a pool that collects, a group that counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from framework.hooks.listeners import NO_LISTENERS, Listeners
 from framework.model.message import Message
 from framework.model.pulled import Found, PullResult
 from framework.model.queue import MessageQueue
-from framework.services.crew.run import MessageCounts
+from framework.services.pool.run import MessageCounts
 from framework.services.queue.pacing import Paced, Pacing
 from framework.services.queue.position import StartingPoint
 from framework.services.queue.pull import PullLoop
@@ -44,7 +44,7 @@ class Script:
 
 
 class Taken:
-    """A crew that only collects."""
+    """A pool that only collects."""
 
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
@@ -87,7 +87,7 @@ class Fixture:
         listeners: Listeners = NO_LISTENERS,
     ) -> None:
         self.script = Script(*answers)
-        self.crew = Taken()
+        self.pool = Taken()
         self.group = Group()
         self.group.plan.listeners = listeners
         self.offsets = self.group.offsets
@@ -95,7 +95,7 @@ class Fixture:
         self._starts = list(starts) or [StartingPoint(100, "stored 100", 100)]
         self.flow = QueueFlow(QUEUE, self.budget, bounds or FlowLimits(), jitter=0.0)
         self.loop = PullLoop(
-            self.flow, pulls=self.script, crew=self.crew, call=handle, not_success=self.group.not_success,
+            self.flow, pulls=self.script, pool=self.pool, call=handle, not_success=self.group.not_success,
             find_start=self._find_start, group=self.group, parts=() if pacing is None else (Paced(pacing, batch),),
         )  # fmt: skip
         self.flow.run = self.loop

@@ -48,7 +48,7 @@ class Scene:
 
     async def handled(self) -> None:
         await turns()
-        self.fixture.finish(self.fixture.crew.chunks[-1])
+        self.fixture.finish(self.fixture.pool.chunks[-1])
         self.commits.gather()
 
     async def moved(self, how: str) -> None:

@@ -21,15 +21,15 @@ BEHIND, AHEAD = OffsetIllegal(40, 7, 40), OffsetIllegal(500, 500, 900)
 NOTHING_STORED = StartingPoint(7, "nothing stored, policy first -> 7", None)
 
 
-def test_pulls_follow_each_other_from_the_stored_offset_and_chunks_go_to_the_crew() -> None:
+def test_pulls_follow_each_other_from_the_stored_offset_and_chunks_go_to_the_pool() -> None:
     async def story() -> None:
         it = Fixture(found(100, 3), NothingNew(110, 0, 110), found(110, 2))
         await asyncio.sleep(1)
         await end(it.task)
 
         assert [(100, 0), (103, 0), (110, 0), (112, 0)] == it.script.asked
-        assert [(100, 103), (110, 112)] == [(chunk.begin, chunk.end) for chunk in it.crew.chunks]
-        assert all(chunk.run is it.loop for chunk in it.crew.chunks)
+        assert [(100, 103), (110, 112)] == [(chunk.begin, chunk.end) for chunk in it.pool.chunks]
+        assert all(chunk.run is it.loop for chunk in it.pool.chunks)
         assert 2 == it.loop.running
 
     _, lines = play_logged(story)
@@ -43,7 +43,7 @@ def test_what_is_committable_rides_on_the_next_pull_and_is_then_clean() -> None:
         it = Fixture(found(100, 3), found(103, 3), bounds=FlowLimits(messages_max=2))
         await turns()
         assert [(100, 0)] == it.script.asked
-        it.finish(it.crew.chunks[0])
+        it.finish(it.pool.chunks[0])
         assert [(QUEUE, 103)] == it.offsets.dirty()
         await turns()
         assert [(100, 0), (103, 103)] == it.script.asked
@@ -61,7 +61,7 @@ def test_a_chunk_s_bytes_are_told_once_with_its_last_message() -> None:
         listeners = Listeners(lambda name: told_of.append if name == "after_chunk" else None)
         it = Fixture(found(100, 3, size=300), listeners=listeners)
         await turns()
-        (chunk,) = it.crew.chunks
+        (chunk,) = it.pool.chunks
         chunk.next, chunk.low = 3, 2
         it.loop.left(chunk, 2)
         chunk.low = 3
@@ -79,7 +79,7 @@ def test_a_failed_pull_takes_back_that_its_offset_was_told() -> None:
     async def story() -> None:
         it = Fixture(found(100, 3), Failed("connection lost"), bounds=FlowLimits(messages_max=2))
         await turns()
-        it.finish(it.crew.chunks[0])
+        it.finish(it.pool.chunks[0])
         await asyncio.sleep(0.1)
         assert [(100, 0), (103, 103)] == it.script.asked
         assert [(QUEUE, 103)] == it.offsets.dirty()
@@ -138,7 +138,7 @@ def test_what_was_doubted_and_stands_goes_on_with_all_it_holds() -> None:
             starts=(StartingPoint(100, "stored 100", 100), StartingPoint(100, "stored 100", 100)),
         )  # fmt: skip
         await turns()
-        (chunk,) = it.crew.chunks
+        (chunk,) = it.pool.chunks
         it.finish(chunk)
         assert [100, 103, 103, 103] == [offset for offset, _ in it.script.asked]
         assert 103 == it.offsets.committable(QUEUE)
@@ -195,7 +195,7 @@ def test_a_queue_moved_by_its_broker_goes_on_from_there_and_says_so() -> None:
     async def story() -> None:
         it = Fixture(found(100, 3), OffsetIllegal(40, 40, 160), found(40, 2))
         await turns()
-        old, new = it.crew.chunks
+        old, new = it.pool.chunks
         it.finish(old)
         assert 40 == it.offsets.committable(QUEUE), "what was held lies outside of the broker's range"
         it.finish(new)
@@ -225,7 +225,7 @@ def test_what_the_master_has_stored_stands_above_an_offset_that_is_far_away(
             starts=(StartingPoint(100, "stored 100", 100), asked_again),
         )  # fmt: skip
         await turns()
-        _, new = it.crew.chunks
+        _, new = it.pool.chunks
         it.finish(new)
         assert begins + 2 == it.offsets.committable(QUEUE)
         await end(it.task)
@@ -243,10 +243,10 @@ def test_a_full_queue_pulls_again_when_a_chunk_has_ended() -> None:
         await turns()
         assert [(100, 0), (102, 0)] == it.script.asked
         assert "count" == it.flow.held_because
-        it.finish(it.crew.chunks[1])
+        it.finish(it.pool.chunks[1])
         await turns()
         assert 3 == len(it.script.asked), "behind the gap, but its messages are let go"
-        it.finish(it.crew.chunks[0])
+        it.finish(it.pool.chunks[0])
         await turns()
         assert (106, 104) == it.script.asked[-1]
         await end(it.task)
@@ -258,7 +258,7 @@ def test_the_end_of_a_chunk_moves_the_offset_and_is_counted_once() -> None:
     async def story() -> None:
         it = Fixture(found(100, 3))
         await turns()
-        (chunk,) = it.crew.chunks
+        (chunk,) = it.pool.chunks
         chunk.next, chunk.low = 3, 2
         it.loop.left(chunk, 2)
         assert (2, 100) == (it.group.ended, it.offsets.committable(QUEUE)), "an unfinished chunk is read when flushed"

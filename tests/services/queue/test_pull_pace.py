@@ -17,13 +17,13 @@ def test_with_a_rate_an_answer_is_handed_on_bit_by_bit() -> None:
     async def story() -> None:
         it = Fixture(found(100, 12, size=1_000), pacing=Pacing(to_rate("100/s"), LoopClock()))
         await asyncio.sleep(0.01)
-        assert [(100, 105)] == [(chunk.begin, chunk.end) for chunk in it.crew.chunks]
+        assert [(100, 105)] == [(chunk.begin, chunk.end) for chunk in it.pool.chunks]
         assert (105, True, False) == (it.flow.next_offset, it.loop.waits_for_rate, it.flow.caught_up)
         await asyncio.sleep(0.05)
-        assert [(100, 105), (105, 110)] == [(chunk.begin, chunk.end) for chunk in it.crew.chunks]
+        assert [(100, 105), (105, 110)] == [(chunk.begin, chunk.end) for chunk in it.pool.chunks]
         await asyncio.sleep(0.05)
-        assert (110, 112) == (it.crew.chunks[-1].begin, it.crew.chunks[-1].end)
-        assert 1_000 == sum(chunk.size for chunk in it.crew.chunks) == it.budget.used
+        assert (110, 112) == (it.pool.chunks[-1].begin, it.pool.chunks[-1].end)
+        assert 1_000 == sum(chunk.size for chunk in it.pool.chunks) == it.budget.used
         assert [(100, 0), (112, 0)] == it.script.asked
         await end(it.task)
 
@@ -34,9 +34,9 @@ def test_a_batch_goes_at_once_and_is_paid_for() -> None:
     async def story() -> None:
         it = Fixture(found(100, 20), pacing=Pacing(to_rate("10/s"), LoopClock()), batch=10)
         await asyncio.sleep(0.99)
-        assert [10] == [chunk.count for chunk in it.crew.chunks]
+        assert [10] == [chunk.count for chunk in it.pool.chunks]
         await asyncio.sleep(0.02)
-        assert [10, 10] == [chunk.count for chunk in it.crew.chunks]
+        assert [10, 10] == [chunk.count for chunk in it.pool.chunks]
         await end(it.task)
 
     play(story)
@@ -47,7 +47,7 @@ def test_queues_of_a_group_share_its_rate() -> None:
         pacing = Pacing(to_rate("10/s"), LoopClock())
         both = [Fixture(found(100, 20), pacing=pacing) for _ in range(2)]
         await asyncio.sleep(1.01)
-        assert [5, 6] == sorted(sum(chunk.count for chunk in it.crew.chunks) for it in both)
+        assert [5, 6] == sorted(sum(chunk.count for chunk in it.pool.chunks) for it in both)
         await end(*(it.task for it in both))
 
     play(story)
@@ -59,11 +59,11 @@ def test_another_rate_acts_at_once_whatever_was_waited_for(rate: str | None, tak
         pacing = Pacing(to_rate("1/h"), LoopClock())
         it = Fixture(found(100, 20), pacing=pacing)
         await asyncio.sleep(1)
-        assert 1 == sum(chunk.count for chunk in it.crew.chunks)
+        assert 1 == sum(chunk.count for chunk in it.pool.chunks)
         pacing.change(None if rate is None else to_rate(rate))
         await asyncio.sleep(0.5)
         more = 1 if rate == "1/m" else 0  # what was paid for at another rate is forgotten
-        assert taken + more == sum(chunk.count for chunk in it.crew.chunks)
+        assert taken + more == sum(chunk.count for chunk in it.pool.chunks)
         await end(it.task)
 
     play(story)
@@ -88,7 +88,7 @@ def test_an_answer_that_contradicts_itself_is_judged_whole() -> None:
         answer = Found(messages_from(100, 20), 100, 110, 0, 10_000)
         it = Fixture(answer, pacing=Pacing(to_rate("1/s"), LoopClock()))
         await asyncio.sleep(0.01)
-        assert ([], 100) == (it.crew.chunks, it.flow.next_offset)
+        assert ([], 100) == (it.pool.chunks, it.flow.next_offset)
         assert it.flow.failure is not None
         await end(it.task)
 

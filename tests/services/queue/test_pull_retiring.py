@@ -35,7 +35,7 @@ def test_a_queue_retired_during_a_long_poll_hands_over_nothing_that_comes_late()
         await turns()
         assert it.task.cancelled()
         assert 1 == it.script.abandoned
-        assert 1 == len(it.crew.chunks)
+        assert 1 == len(it.pool.chunks)
 
     play(story)
 
@@ -56,7 +56,7 @@ def test_an_answer_that_crosses_the_retiring_is_dropped() -> None:
         it.flow.revoke()
         answered.set()
         await turns()
-        assert [] == it.crew.chunks
+        assert [] == it.pool.chunks
         assert it.task.done()
         assert QueueState.RETIRING is it.flow.state
         assert 0 == it.budget.used

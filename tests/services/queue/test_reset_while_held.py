@@ -41,11 +41,11 @@ class Scene:
     def __init__(self, broker: Broker, why: str) -> None:
         self.broker, self.why = broker, why
         self.owner = Owner(broker)
-        self.group, self.crew = Group(), Taken()
+        self.group, self.pool = Group(), Taken()
         self.budget = self.owner.window._budget
         self.flow = QueueFlow(QUEUE, self.budget, FlowLimits(), jitter=0.0)
         self.loop = PullLoop(
-            self.flow, pulls=Pulls(broker), crew=self.crew, call=handle, not_success=self.group.not_success,
+            self.flow, pulls=Pulls(broker), pool=self.pool, call=handle, not_success=self.group.not_success,
             find_start=self._find_start, group=self.group, progress=self.owner.progress,
         )  # fmt: skip
         self.flow.run = self.loop
@@ -81,7 +81,7 @@ class Scene:
 
     @property
     def started(self) -> list[int]:
-        return [message.queue_offset for chunk in self.crew.chunks for message in chunk.messages]
+        return [message.queue_offset for chunk in self.pool.chunks for message in chunk.messages]
 
 
 async def settled() -> None:

@@ -19,7 +19,7 @@ def no_more_than_asked(history: History) -> Iterator[Violation]:
 
     How many are at work is counted where each handler takes one message and ends by itself: not of batches, of lines
     (an orderly group runs one a queue), or where handlers are given up, or are tried again in place beside the
-    crew. With `once` a
+    pool. With `once` a
     message that was begun before waits in its worker for its store, or for another message of its key.
     """
     told: dict[tuple[str, str], Resized] = {}

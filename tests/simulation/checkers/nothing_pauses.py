@@ -26,7 +26,7 @@ def nothing_pauses(history: History, most_s: float = PAUSE_S) -> Iterator[Violat
 
 
 class _Owners:
-    """Who has which queue since when, and since when its crew has had a free place."""
+    """Who has which queue since when, and since when its pool has had a free place."""
 
     def __init__(self, history: History) -> None:
         self._history = history

@@ -14,8 +14,8 @@ from tests.simulation.history import History
 NAME = "nothing piles up"
 OWED = frozenset(
     {
-        "BatchCrew._ready", "BatchCrew._running", "BatchCrew.fenced", "Crew._ready", "Crew.fenced", "Orderly._ready",
-        "ThreadCrew._out", "ThreadCrew._ready", "ThreadCrew.fenced", "Expiry._decided", "Window.again",
+        "BatchPool._ready", "BatchPool._running", "BatchPool.fenced", "WorkerPool._ready", "WorkerPool.fenced", "Orderly._ready",
+        "ThreadPool._out", "ThreadPool._ready", "ThreadPool.fenced", "Expiry._decided", "Window.again",
         "Line._portions", "Line._tries", "Line._uncommitted", "Line.after_copies", "Line.copies", "Window._chunks",
         "RetrySender._of_next_owner",
         "RetrySender._of_window", "RetrySender._parked", "RetrySender._stuck", "RetrySender._waiting", "ConsumerGroup._resets",

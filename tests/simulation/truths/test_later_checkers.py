@@ -66,7 +66,7 @@ def test_a_thread_may_be_a_little_late() -> None:
     assert "which is paused" in said(list(no_more_than_asked(threads)))
 
 
-def test_a_crew_that_was_made_smaller_starts_nothing_before_it_is() -> None:
+def test_a_pool_that_was_made_smaller_starts_nothing_before_it_is() -> None:
     running = (started(0), started(1), started(2), resized(2))
 
     assert [] == list(no_more_than_asked(history(*running, finished(0), finished(1), started(3))))

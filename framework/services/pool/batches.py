@@ -19,10 +19,10 @@ from framework.model.message import Message
 from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
 from framework.services.call.batch_calls import Batching, Results, results_of
-from framework.services.crew.run import RUNNING
+from framework.services.pool.run import RUNNING
 
 
-class BatchCrew:
+class BatchPool:
     """The batches of one handler: at most `size` of them run at once, as many tasks as there is work for."""
 
     def __init__(
@@ -33,7 +33,7 @@ class BatchCrew:
         self._ready: deque[tuple[Chunk, float]] = deque()
         """Chunks with the time they came, the oldest first."""
         self._put_back: deque[list[Span]] = deque()
-        """Batches that were drawn, and whose crew was made smaller before they began."""
+        """Batches that were drawn, and whose pool was made smaller before they began."""
         self._working = 0
         self._tasks: dict[Slot, asyncio.Task[Any] | None] = {}
         """One a batch that runs."""
@@ -57,7 +57,7 @@ class BatchCrew:
         self._look()
 
     def left(self) -> None:
-        """A queue was left: its messages wait here no more. A crew for which none wait has no timer."""
+        """A queue was left: its messages wait here no more. A pool for which none wait has no timer."""
         self._ready = deque(each for each in self._ready if each[0].next < each[0].count)
         if not self._ready and self._timer is not None:
             self._timer.cancel()
@@ -78,7 +78,7 @@ class BatchCrew:
 
     @property
     def _places(self) -> int:
-        """Handlers that were given up take at most as many places beside those of the crew."""
+        """Handlers that were given up take at most as many places beside those of the pool."""
         return max(min(self._size, 2 * self._size - len(self.fenced)), 0)
 
     def fence(self, slot: Slot) -> None:
@@ -170,7 +170,7 @@ class BatchCrew:
             self._ended_late(slot, has_result=has_ended)
 
     def _leave(self, slot: Slot) -> None:
-        assert isinstance(slot, BatchSlot), "this crew makes its slots itself"
+        assert isinstance(slot, BatchSlot), "this pool makes its slots itself"
         del self._tasks[slot]
         for chunk, begin, until in slot.spans:
             left = self._running.pop(chunk.window) - (until - begin)
@@ -209,7 +209,7 @@ class BatchCrew:
         self._look()
 
     def __repr__(self) -> str:
-        return f"<BatchCrew {self._name}: {self._working} of {self._size} run, {len(self._ready)} chunks ready>"
+        return f"<BatchPool {self._name}: {self._working} of {self._size} run, {len(self._ready)} chunks ready>"
 
 
 def _is_wanted(window: Window) -> bool:

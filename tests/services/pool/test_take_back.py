@@ -14,10 +14,10 @@ from framework.core.chunk import Chunk
 from framework.model.message import Message
 from framework.net.real_clock import RealClock
 from framework.net.real_world import RealWorkers
-from framework.services.crew.tasks import Crew
-from framework.services.crew.threads import ThreadCrew
+from framework.services.pool.tasks import WorkerPool
+from framework.services.pool.threads import ThreadPool
 from tests.patience import until
-from tests.services.crew.test_threads import Awaited, InlineWorkers, play_for_real
+from tests.services.pool.test_threads import Awaited, InlineWorkers, play_for_real
 from tests.services.parts import Books, LoopClock, end, play, start, turns
 
 FAILURES = 5
@@ -28,14 +28,14 @@ class Tripping(Books):
 
     def __init__(self, call: Callable[[Message], Any]) -> None:
         super().__init__(call)
-        self.crew: Any = None
+        self.pool: Any = None
         self.taken: list[Chunk] = []
         self.tripped = asyncio.Event()
 
     def not_success(self, chunk: Chunk, index: int, result: object, started: float) -> None:
         self.uncommon_ends.append((chunk.messages[index].queue_offset, repr(result)))
         if len(self.uncommon_ends) == FAILURES:
-            self.taken = self.crew.take_back(self.window)
+            self.taken = self.pool.take_back(self.window)
             self.tripped.set()
 
 
@@ -54,17 +54,17 @@ def test_tasks_start_nothing_more_and_what_comes_back_can_be_offered_again(seed:
                 raise ValueError
 
         books = Tripping(handler)
-        crew = books.crew = Crew(4, LoopClock())
-        workers = [start(crew.work(slot)) for slot in crew.slots]
+        pool = books.pool = WorkerPool(4, LoopClock())
+        workers = [start(pool.work(slot)) for slot in pool.slots]
         for count in (1, 32, 9):
-            crew.offer(books.admit(count))
+            pool.offer(books.admit(count))
         await asyncio.sleep(1)
         assert FAILURES <= len(books.uncommon_ends) < FAILURES + 4
         assert 42 == sum(seen.values()) + sum(chunk.count for chunk in books.taken)
 
         is_broken = False
         for chunk in books.taken:
-            crew.offer(chunk)
+            pool.offer(chunk)
         await asyncio.sleep(1)
         assert dict.fromkeys(range(42), 1) == seen
         await end(*workers)
@@ -82,11 +82,11 @@ def test_threads_that_fail_come_home_before_they_start_anything_more() -> None:
             raise ValueError
 
         books = Tripping(handler)
-        crew = books.crew = ThreadCrew(4, RealClock(), RealWorkers())
+        pool = books.pool = ThreadPool(4, RealClock(), RealWorkers())
         for _ in range(30):
-            crew.offer(books.admit(32))
+            pool.offer(books.admit(32))
         await books.tripped.wait()
-        await until(lambda: not crew._out)
+        await until(lambda: not pool._out)
 
         assert sum(seen.values()) < FAILURES + 4, "one a thread at most, beside those that opened it"
         assert 960 == sum(seen.values()) + sum(chunk.count for chunk in books.taken)
@@ -105,13 +105,13 @@ def test_threads_and_the_loop_draw_each_message_once(round_: int) -> None:
                 seen[message.queue_offset] += 1
 
         books = Awaited(handler, 2_000)
-        crew = ThreadCrew(4, RealClock(), RealWorkers())
+        pool = ThreadPool(4, RealClock(), RealWorkers())
         for _ in range(10):
-            crew.offer(books.admit(200))
+            pool.offer(books.admit(200))
         for _ in range(20):
             await asyncio.sleep(0)
-            for chunk in crew.take_back(books.window):
-                crew.offer(chunk)
+            for chunk in pool.take_back(books.window):
+                pool.offer(chunk)
         await books.all_ended.wait()
         assert dict.fromkeys(range(2_000), 1) == seen
 
@@ -127,10 +127,10 @@ def test_what_threads_have_started_and_is_not_settled_yet_is_not_taken_back() ->
 
         books = Books(handler)
         books.not_success = lambda *_: None  # type: ignore[method-assign]  # nothing of it ends
-        crew = ThreadCrew(2, LoopClock(), InlineWorkers())
-        crew.offer(books.admit(5))
+        pool = ThreadPool(2, LoopClock(), InlineWorkers())
+        pool.offer(books.admit(5))
         await turns(200)
 
-        assert [] == crew.take_back(books.window)
+        assert [] == pool.take_back(books.window)
 
     play(story)

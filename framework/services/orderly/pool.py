@@ -36,7 +36,7 @@ BREATH_MS = 20  # how long handlers that never suspend keep the loop to themselv
 
 
 class Orderly:
-    """All queues of one orderly group. It takes chunks as a crew does."""
+    """All queues of one orderly group. It takes chunks as a pool does."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Orderly:
             self._pulse.stop()
             self._watch.stop()
 
-    # As the crew of its queues
+    # As the pool of its queues
 
     def offer(self, chunk: Chunk) -> None:
         desk = self._desks[chunk.run.queue]
@@ -323,30 +323,30 @@ class HeldLines:
     The messages stay where they are; a line that is held back (`Lane.is_held_back`) starts nothing.
     """
 
-    def __init__(self, crew: Orderly) -> None:
-        self._crew, self._trials = crew, 0
+    def __init__(self, pool: Orderly) -> None:
+        self._pool, self._trials = pool, 0
 
     def hold(self, pull: PullLoop) -> None:
         """Its lines find out by themselves."""
 
     def put(self, pull: PullLoop, chunk: Chunk) -> None:
         """It goes to its lines."""
-        pull.crew.offer(chunk)
+        pull.pool.offer(chunk)
 
     def start_one(self, pulls: Iterable[PullLoop], now_ms: int) -> Lane | None:
         """The first message of the line that was tried longest ago, or never."""
-        wanted, crew = set(pulls), self._crew
+        wanted, pool = set(pulls), self._pool
         ready = [
             lane
-            for lane in crew.lanes()
-            if lane.desk.pull in wanted and not (lane.is_running or lane.is_ready) and crew.startable(lane, now_ms)
+            for lane in pool.lanes()
+            if lane.desk.pull in wanted and not (lane.is_running or lane.is_ready) and pool.startable(lane, now_ms)
         ]
         if not ready:
             return None
         lane = min(ready, key=lambda each: each.trial)
         self._trials += 1
         lane.trial, lane.wakes_ms = self._trials, 0
-        crew.stand_in_line(lane)
+        pool.stand_in_line(lane)
         return lane
 
     def is_over(self, trial: object) -> bool:
@@ -354,6 +354,6 @@ class HeldLines:
         return not (trial.is_running or trial.is_ready)
 
     def release(self, pull: PullLoop) -> None:
-        for lane in self._crew.lanes():
+        for lane in self._pool.lanes():
             if lane.desk.pull is pull and lane.line.first is not None:
-                self._crew.stand_in_line(lane)
+                self._pool.stand_in_line(lane)

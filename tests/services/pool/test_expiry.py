@@ -19,9 +19,9 @@ from framework.model.message import Message
 from framework.model.outcome import DeadLetter, Extend, Outcome
 from framework.net.real_world import RealWorkers
 from framework.net.task_tree import TaskTree
-from framework.services.crew.expiry import Expiry
-from framework.services.crew.tasks import Crew
-from framework.services.crew.threads import ThreadCrew
+from framework.services.pool.expiry import Expiry
+from framework.services.pool.tasks import WorkerPool
+from framework.services.pool.threads import ThreadPool
 from tests.services.parts import Books, Line, LoopClock, play, play_logged, start, told
 from tests.simulation.left_out import left_out
 
@@ -29,7 +29,7 @@ RESULT, START = "the result of an expired handler changes nothing", "a limit cou
 
 
 class Scene:
-    """A crew of tasks with an expiry, and books about its messages."""
+    """A pool of tasks with an expiry, and books about its messages."""
 
     def __init__(
         self,
@@ -41,17 +41,17 @@ class Scene:
     ) -> None:
         self.books = Books(handler)
         self.tree = TaskTree()
-        self.crew = Crew(size, LoopClock(), self._hire)
-        self._hire(self.crew.slots)
-        self.expiry = Expiry("billing", (self.crew,), LoopClock(), policy or SendBackPolicy(), timeout_ms)
+        self.pool = WorkerPool(size, LoopClock(), self._hire)
+        self._hire(self.pool.slots)
+        self.expiry = Expiry("billing", (self.pool,), LoopClock(), policy or SendBackPolicy(), timeout_ms)
         self.tree.start(self.expiry.run(), name="expiry")
 
     def _hire(self, slots: Iterable[Slot]) -> None:
         for slot in slots:
-            self.tree.start(self.crew.work(slot), name="worker")
+            self.tree.start(self.pool.work(slot), name="worker")
 
     def offer(self, count: int) -> None:
-        self.crew.offer(self.books.admit(count))
+        self.pool.offer(self.books.admit(count))
 
 
 def now() -> float:
@@ -81,13 +81,13 @@ def test_a_thousand_sleeping_handlers_expire_within_a_tenth_of_a_second_each() -
         assert dict.fromkeys(range(1_000), 1) == Counter(offset for offset, _ in scene.books.uncommon_ends)
         assert (0, 0) == (scene.books.ended, scene.books.lates)
         assert 1_000 == scene.books.window.settle()
-        assert (1_000, 0, 0) == (len(scene.crew.slots), len(scene.crew.fenced), scene.crew.missing)
+        assert (1_000, 0, 0) == (len(scene.pool.slots), len(scene.pool.fenced), scene.pool.missing)
         await scene.tree.close()
 
     play(story)
 
 
-async def calls_to_give_one_up(size: int, crew_of: Callable[[int], Crew | ThreadCrew]) -> int:
+async def calls_to_give_one_up(size: int, pool_of: Callable[[int], WorkerPool | ThreadPool]) -> int:
     """Python's calls, so that a busy machine changes nothing."""
     calls = 0
 
@@ -95,18 +95,18 @@ async def calls_to_give_one_up(size: int, crew_of: Callable[[int], Crew | Thread
         nonlocal calls
         calls += event == "call"
 
-    crew = crew_of(size)
-    slot = crew.slots[size // 2]
-    if isinstance(crew, Crew):
-        crew._slots[slot] = start(asyncio.sleep(0))
+    pool = pool_of(size)
+    slot = pool.slots[size // 2]
+    if isinstance(pool, WorkerPool):
+        pool._slots[slot] = start(asyncio.sleep(0))
     before = sys.getprofile()
     sys.setprofile(note)
     try:
-        crew.fence(slot)
+        pool.fence(slot)
     finally:
         sys.setprofile(before)
     await asyncio.sleep(0.001)
-    assert (size, 1, 0) == (len(crew.slots), len(crew.fenced), crew.missing)
+    assert (size, 1, 0) == (len(pool.slots), len(pool.fenced), pool.missing)
     return calls
 
 
@@ -114,11 +114,11 @@ def test_giving_one_up_costs_the_same_among_ten_and_among_a_thousand() -> None:
     """So that a thousand that are over their limit in one breath are given up within it."""
 
     async def story() -> None:
-        def tasks(size: int) -> Crew:
-            return Crew(size, LoopClock())
+        def tasks(size: int) -> WorkerPool:
+            return WorkerPool(size, LoopClock())
 
-        def threads(size: int) -> ThreadCrew:
-            return ThreadCrew(size, LoopClock(), RealWorkers())
+        def threads(size: int) -> ThreadPool:
+            return ThreadPool(size, LoopClock(), RealWorkers())
 
         assert await calls_to_give_one_up(10, tasks) == await calls_to_give_one_up(1_000, tasks)
         assert await calls_to_give_one_up(10, threads) == await calls_to_give_one_up(1_000, threads)
@@ -233,15 +233,15 @@ def test_handlers_that_heed_no_cancellation_are_replaced_until_as_many_hang_as_m
         shown = []
         for _ in range(4):
             await asyncio.sleep(60.5)
-            shown.append((len(scene.crew.slots), len(scene.crew.fenced), scene.crew.missing))
+            shown.append((len(scene.pool.slots), len(scene.pool.fenced), scene.pool.missing))
         assert [(2, 2, 0), (0, 4, 2), (0, 4, 2), (0, 4, 2)] == shown
         assert {1} == set(runs.values())
         assert 4 == len(runs), "nobody is left to begin another"
-        assert 0 == scene.crew.runs(scene.books.window), "whoever gives the queue back does not wait for them"
+        assert 0 == scene.pool.runs(scene.books.window), "whoever gives the queue back does not wait for them"
 
         opened.set()
         await asyncio.sleep(1)
-        assert (2, 0, 0) == (len(scene.crew.slots), len(scene.crew.fenced), scene.crew.missing)
+        assert (2, 0, 0) == (len(scene.pool.slots), len(scene.pool.fenced), scene.pool.missing)
         assert (10, 6, 4) == (scene.books.window.settle(), scene.books.ended, scene.books.lates)
         await scene.tree.close()
 
@@ -312,7 +312,7 @@ def test_what_belongs_to_another_member_is_given_up_without_a_verdict() -> None:
         await asyncio.sleep(60)
         assert [] == policy.asked
         assert [] == scene.books.uncommon_ends
-        assert 0 == len(scene.crew.fenced)
+        assert 0 == len(scene.pool.fenced)
         await scene.tree.close()
 
     play(story)
@@ -328,7 +328,7 @@ def test_what_was_decided_is_carried_out_by_a_stop_that_comes_within_the_turn() 
         scene = Scene(sleep, 3, timeout_ms=None)
         scene.offer(3)
         await asyncio.sleep(30)
-        expiry = Expiry("billing", (scene.crew,), LoopClock(), SendBackPolicy(), 10_000)
+        expiry = Expiry("billing", (scene.pool,), LoopClock(), SendBackPolicy(), 10_000)
         running = asyncio.get_running_loop().create_task(expiry.run())
         asyncio.get_running_loop().call_soon(running.cancel)
         await asyncio.gather(running, return_exceptions=True)

@@ -21,9 +21,9 @@ from framework.net.task_tree import TaskTree
 from framework.services.call.deliver import DeliveryHooks, call_for
 from framework.services.call.publishing import Means
 from framework.services.call.run_once import on_thread
-from framework.services.crew.expiry import Expiry
-from framework.services.crew.run import RUNNING
-from framework.services.crew.tasks import Crew
+from framework.services.pool.expiry import Expiry
+from framework.services.pool.run import RUNNING
+from framework.services.pool.tasks import WorkerPool
 from tests.patience import PATIENCE_S, soon, until
 from tests.services.parts import Books
 
@@ -31,19 +31,19 @@ LIMIT_MS = 100
 
 
 @asynccontextmanager
-async def crew_of(call: Callable[[Message], Any], size: int) -> AsyncIterator[tuple[Crew, Books]]:
-    """A crew of tasks whose handlers have a limit."""
+async def pool_of(call: Callable[[Message], Any], size: int) -> AsyncIterator[tuple[WorkerPool, Books]]:
+    """A pool of tasks whose handlers have a limit."""
     tree, books = TaskTree(), Books(call)
 
     def hire(slots: Iterable[Slot]) -> None:
         for slot in slots:
-            tree.start(crew.work(slot), name="worker")
+            tree.start(pool.work(slot), name="worker")
 
-    crew = Crew(size, RealClock(), hire)
-    hire(crew.slots)
-    tree.start(Expiry("billing", (crew,), RealClock(), DropPolicy(), LIMIT_MS).run(), name="expiry")
+    pool = WorkerPool(size, RealClock(), hire)
+    hire(pool.slots)
+    tree.start(Expiry("billing", (pool,), RealClock(), DropPolicy(), LIMIT_MS).run(), name="expiry")
     try:
-        yield crew, books
+        yield pool, books
     finally:
         await tree.close()
 
@@ -74,9 +74,9 @@ def test_nothing_is_published_of_what_ends_late(*, is_async: bool) -> None:
         handler = consumer("orders", "billing")(publishes("receipts")(bill_awaited if is_async else bill))
         means = Means(send=send, workers=RealWorkers())
         call = call_for(handler.spec, DeliveryHooks(), RealClock(), means=means)
-        async with crew_of(call, 1) as (crew, books):
-            crew.offer(books.admit(3))
-            await until(lambda: crew.missing == 1)
+        async with pool_of(call, 1) as (pool, books):
+            pool.offer(books.admit(3))
+            await until(lambda: pool.missing == 1)
             assert [] == sent
             let_go.set()
             opened.set()
@@ -101,9 +101,9 @@ def test_a_plugin_that_waits_no_longer_gives_no_place_away() -> None:
             let_go.wait(2 * PATIENCE_S)
 
         workers = RealWorkers()
-        async with crew_of(call, 1) as (crew, books):
-            crew.offer(books.admit(3))
-            await until(lambda: crew.missing == 1)
+        async with pool_of(call, 1) as (pool, books):
+            pool.offer(books.admit(3))
+            await until(lambda: pool.missing == 1)
             assert [0, 1] == at_once
             let_go.set()
             await until(lambda: books.window.settle() == 3)

@@ -1,4 +1,4 @@
-"""Crews that grow and shrink while they run: the new number holds at once, and no message is lost or handled twice."""
+"""Pools that grow and shrink while they run: the new number holds at once, and no message is lost or handled twice."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from framework.model.message import Message
 from framework.net.real_clock import RealClock
 from framework.net.real_world import RealWorkers
 from framework.net.task_tree import TaskTree
-from framework.services.crew.tasks import Crew
-from framework.services.crew.threads import ThreadCrew
+from framework.services.pool.tasks import WorkerPool
+from framework.services.pool.threads import ThreadPool
 from framework.testing.sim.virtual_loop import POLICIES, Policy
 from tests.patience import PATIENCE_S, until
 from tests.services.parts import Books, LoopClock, play, turns
@@ -28,7 +28,7 @@ every_order = pytest.mark.parametrize(
 
 
 class Crowd:
-    """A crew with its tasks, and a handler of one second that counts."""
+    """A pool with its tasks, and a handler of one second that counts."""
 
     def __init__(self, size: int, seconds: float = 1.0) -> None:
         self.seen: Counter[int] = Counter()
@@ -38,10 +38,10 @@ class Crowd:
         """Messages that were started while as many as asked were at work."""
         self.seconds: Callable[[int], float] = lambda offset: seconds
         self.books = Books(self._handle)
-        self.crew = Crew(size, LoopClock())
+        self.pool = WorkerPool(size, LoopClock())
         self.tree = TaskTree()
-        for slot in self.crew.slots:
-            self.tree.start(self.crew.work(slot), name="worker")
+        for slot in self.pool.slots:
+            self.tree.start(self.pool.work(slot), name="worker")
 
     async def _handle(self, message: Message) -> None:
         self.seen[message.queue_offset] += 1
@@ -54,13 +54,13 @@ class Crowd:
 
     def offer(self, count: int) -> Chunk:
         chunk = self.books.admit(count)
-        self.crew.offer(chunk)
+        self.pool.offer(chunk)
         return chunk
 
     def resize(self, size: int) -> None:
         self.asked = size
-        for slot in self.crew.resize(size):
-            self.tree.start(self.crew.work(slot), name="worker")
+        for slot in self.pool.resize(size):
+            self.tree.start(self.pool.work(slot), name="worker")
 
 
 @every_order
@@ -76,7 +76,7 @@ def test_four_become_twenty_and_then_two_within_a_handlers_time(seed: int, polic
         assert 20 == crowd.now
         crowd.resize(2)
         await asyncio.sleep(1.1)
-        assert (2, 2) == (crowd.now, len(crowd.crew.slots)), "who is too many has ended one message, not his chunk"
+        assert (2, 2) == (crowd.now, len(crowd.pool.slots)), "who is too many has ended one message, not his chunk"
         crowd.most = 0
         await asyncio.sleep(5)
         assert 2 == crowd.most
@@ -108,7 +108,7 @@ def test_whatever_sizes_follow_each_other_each_message_runs_once(seed: int, poli
         assert dict.fromkeys(range(sent), 1) == crowd.seen
         assert sent == crowd.books.window.settle()
         assert [] == crowd.beside
-        assert len(crowd.tree) == len(crowd.crew.slots) == size
+        assert len(crowd.tree) == len(crowd.pool.slots) == size
         await crowd.tree.close()
 
     play(story, seed=seed, policy=policy)
@@ -125,7 +125,7 @@ def test_nothing_starts_beside_a_long_handler_when_one_is_asked_for(slow: int) -
         await asyncio.sleep(0.5)
         crowd.resize(1)
         await asyncio.sleep(20)
-        assert (1, 1, 2) == (crowd.now, len(crowd.crew.slots), crowd.books.ended)
+        assert (1, 1, 2) == (crowd.now, len(crowd.pool.slots), crowd.books.ended)
         await asyncio.sleep(15)
         assert ([], 6) == (crowd.beside, crowd.books.ended)
         await crowd.tree.close()
@@ -141,7 +141,7 @@ def test_workers_without_work_leave_at_once_and_work_that_comes_meanwhile_is_not
         crowd.offer(1)
         crowd.offer(1)
         await turns()
-        assert 1 == len(crowd.crew.slots)
+        assert 1 == len(crowd.pool.slots)
         await asyncio.sleep(2.1)
         assert 2 == crowd.books.ended
         await crowd.tree.close()
@@ -155,9 +155,9 @@ def test_one_that_was_sent_home_and_called_back_before_its_message_ended_stays()
         crowd.offer(9)
         await asyncio.sleep(0.5)
         crowd.resize(1)
-        slots = crowd.crew.slots
+        slots = crowd.pool.slots
         crowd.resize(3)
-        assert slots == crowd.crew.slots
+        assert slots == crowd.pool.slots
         await asyncio.sleep(3)
         assert (3, 9) == (crowd.most, crowd.books.ended)
         await crowd.tree.close()
@@ -190,24 +190,24 @@ def test_threads_become_twenty_and_then_two() -> None:
         gauge = ThreadGauge(0.05)
         gauge.gate.clear()
         books = Books(gauge)
-        crew = ThreadCrew(4, RealClock(), RealWorkers())
+        pool = ThreadPool(4, RealClock(), RealWorkers())
         for _ in range(20):
-            crew.offer(books.admit(32))
+            pool.offer(books.admit(32))
         await until(lambda: gauge.now == 4)
-        crew.resize(20)
+        pool.resize(20)
         await until(lambda: gauge.now == 20)
-        crew.resize(2)
+        pool.resize(2)
         gauge.gate.set()
-        await until(lambda: len(crew.slots) == 2)
+        await until(lambda: len(pool.slots) == 2)
         gauge.most = 0
         await until(lambda: gauge.most)
         await asyncio.sleep(0.2)
         assert gauge.most <= 2
-        crew.resize(40)
+        pool.resize(40)
         await until(lambda: books.ended == 640)
         assert dict.fromkeys(range(640), 1) == gauge.seen
         assert 640 == books.window.settle()
-        await until(lambda: crew.runs(books.window) == 0)
+        await until(lambda: pool.runs(books.window) == 0)
 
     asyncio.run(story())
 
@@ -223,11 +223,11 @@ def test_no_thread_starts_beside_a_long_handler_when_one_is_asked_for(slow: int)
             may_end[message.queue_offset].wait(PATIENCE_S)
 
         books = Books(handle)
-        crew = ThreadCrew(2, RealClock(), RealWorkers())
-        crew.offer(books.admit(4))
+        pool = ThreadPool(2, RealClock(), RealWorkers())
+        pool.offer(books.admit(4))
         try:
             await until(lambda: len(begun) == 2)
-            crew.resize(1)
+            pool.resize(1)
             may_end[1 - slow].set()
             await until(lambda: books.ended == 1)
             await asyncio.sleep(0.1)
@@ -236,8 +236,8 @@ def test_no_thread_starts_beside_a_long_handler_when_one_is_asked_for(slow: int)
             for each in may_end:
                 each.set()
         await until(lambda: books.ended == 4)
-        await until(lambda: crew.runs(books.window) == 0)
-        assert 1 == len(crew.slots)
+        await until(lambda: pool.runs(books.window) == 0)
+        assert 1 == len(pool.slots)
 
     asyncio.run(story())
 
@@ -248,15 +248,15 @@ def test_threads_of_changing_number_handle_each_message_once(seed: int) -> None:
         dice = random.Random(seed)
         gauge = ThreadGauge(0.002)
         books = Books(gauge)
-        crew, sent = ThreadCrew(2, RealClock(), RealWorkers()), 0
+        pool, sent = ThreadPool(2, RealClock(), RealWorkers()), 0
         for _ in range(40):
             sent += (count := dice.choice((1, 2, 5, 32)))
-            crew.offer(books.admit(count))
-            crew.resize(dice.randint(1, 6))
+            pool.offer(books.admit(count))
+            pool.resize(dice.randint(1, 6))
             await asyncio.sleep(dice.choice((0, 0.001, 0.01)))
         await until(lambda: books.ended == sent)
         assert dict.fromkeys(range(sent), 1) == gauge.seen
         assert gauge.most <= 12, "those who leave may overlap with those who come, and nobody else"
-        await until(lambda: crew.runs(books.window) == 0)
+        await until(lambda: pool.runs(books.window) == 0)
 
     asyncio.run(story())

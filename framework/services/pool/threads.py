@@ -21,7 +21,7 @@ from framework.core.results import has_failed
 from framework.core.window import Window
 from framework.ports import Clock, Workers
 from framework.services.call.run_once import failure_at_once
-from framework.services.crew.run import RUNNING, SyncCall
+from framework.services.pool.run import RUNNING, SyncCall
 
 SLOW_SECONDS = 0.001  # a handler that takes longer waits for something, so a second thread gains time
 LOOK_SECONDS = 0.01  # how often the loop looks while chunks wait; a hundred looks a second cost nothing
@@ -45,7 +45,7 @@ class _Share:
         """Somebody drew beyond the last message. Until then a share that everybody has left may be entered again."""
 
 
-class ThreadCrew:
+class ThreadPool:
     """The threads of one group: at most `size` at once, none while nothing is ready."""
 
     def __init__(self, size: int, clock: Clock, workers: Workers) -> None:
@@ -259,7 +259,7 @@ class ThreadCrew:
         return inside - sum(share is not None and share.chunk.window is window for share in self.fenced.values())
 
     def __repr__(self) -> str:
-        return f"<ThreadCrew {len(self._slots) - len(self._free)} of {len(self._slots)} busy, {len(self._ready)} ready>"
+        return f"<ThreadPool {len(self._slots) - len(self._free)} of {len(self._slots)} busy, {len(self._ready)} ready>"
 
 
 def _bring_home(chunk: Chunk, ended: list[int], slot: Slot) -> None:

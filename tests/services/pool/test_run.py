@@ -6,7 +6,7 @@ import pytest
 
 from framework.core.retry import SendBack, Settle, decide
 from framework.model.outcome import Ack, DeadLetter, Drop, Kind, RetryLater, Suspend
-from framework.services.crew.run import MessageCounts
+from framework.services.pool.run import MessageCounts
 
 
 @pytest.mark.parametrize("event", ["handled", "dead_lettered", "dropped"])

@@ -32,14 +32,14 @@ from framework.services.recurring import Recurring
 
 log = structlog.get_logger()
 
-QUIET_SECONDS = 10.0  # a whole crew that expires message by message shall not fill the disk with saying so
+QUIET_SECONDS = 10.0  # a whole pool that expires message by message shall not fill the disk with saying so
 SHORT_LOOK_SECONDS = 1.0  # how soon it is noticed that handlers have ended at last
 CARRIED_OUT_A_TURN = 100  # so that a turn of the loop stays one of milliseconds
 GRAIN_SECONDS = limits.EXPIRY_GRAIN_MS / 1000
 
 
-class WatchedCrew(Protocol):
-    """A crew, as far as its slots are watched."""
+class WatchedPool(Protocol):
+    """A pool, as far as its slots are watched."""
 
     @property
     def slots(self) -> Iterable[Slot]: ...
@@ -56,7 +56,7 @@ class Expiry:
     def __init__(
         self,
         group: str,
-        crews: Sequence[WatchedCrew],
+        pools: Sequence[WatchedPool],
         clock: Clock,
         policy: ExpiryPolicy,
         timeout_ms: int | None,
@@ -64,7 +64,7 @@ class Expiry:
         listeners: Listeners = NO_LISTENERS,
         lines: Recurring | None = None,
     ) -> None:
-        self._group, self._crews, self._clock = group, crews, clock
+        self._group, self._pools, self._clock = group, pools, clock
         self._policy, self._timeout_ms, self._looked = policy, timeout_ms, looked
         self._stuck, self._lines = listeners.delivery_stuck, lines or Recurring(clock)
         self._bell = Wakeup()
@@ -83,7 +83,7 @@ class Expiry:
         while True:
             again = self.look()
             self._looked()
-            if any(crew.missing for crew in self._crews):
+            if any(pool.missing for pool in self._pools):
                 again = min(again or math.inf, self._clock.monotonic() + SHORT_LOOK_SECONDS)
             try:
                 await asyncio.sleep(0)  # first they hear of it
@@ -104,11 +104,11 @@ class Expiry:
             return None
         now = self._clock.monotonic()
         earliest, expired = now + limit, []
-        for crew in self._crews:
-            for slot in (*crew.slots, *crew.fenced):
+        for pool in self._pools:
+            for slot in (*pool.slots, *pool.fenced):
                 at = due(slot, limit)
                 if at is not None and at <= now:
-                    if self._expire(crew, slot, now):
+                    if self._expire(pool, slot, now):
                         expired.append(slot)
                     at = due(slot, limit)
                 if at is not None:
@@ -124,8 +124,8 @@ class Expiry:
         nothing was done; empty where it was.
         """
         now = self._clock.monotonic()
-        for crew in self._crews:
-            for slot in crew.slots:
+        for pool in self._pools:
+            for slot in pool.slots:
                 waiting = [(chunk, index) for chunk, index in slot.running if not chunk.has_ended(index)]
                 if not any(_is_at(member, queue, offset) for member in waiting):
                     continue
@@ -135,7 +135,7 @@ class Expiry:
                     by = self._limit if answer.by is None else to_ms(answer.by) / 1000
                     slot.extended = (slot.running[0], now + by)
                 else:
-                    self._give_up(crew, slot, dict.fromkeys(waiting, answer))
+                    self._give_up(pool, slot, dict.fromkeys(waiting, answer))
                 self._bell.ring()
                 return ""
         return "no handler runs with this message any more"
@@ -144,7 +144,7 @@ class Expiry:
     def _limit(self) -> float | None:
         return None if self._timeout_ms is None else self._timeout_ms / 1000
 
-    def _expire(self, crew: WatchedCrew, slot: Slot, now: float) -> bool:
+    def _expire(self, pool: WatchedPool, slot: Slot, now: float) -> bool:
         """Put what the slot is at to the policy; whether its handler was given up."""
         waiting = [(chunk, index) for chunk, index in slot.running if not chunk.has_ended(index)]
         decided: dict[Member, Outcome] = {}
@@ -166,13 +166,13 @@ class Expiry:
         if not decided:
             return False
         marks.sometimes("a handler expired")
-        self._give_up(crew, slot, decided)
+        self._give_up(pool, slot, decided)
         return True
 
-    def _give_up(self, crew: WatchedCrew, slot: Slot, decided: dict[Member, Outcome]) -> None:
+    def _give_up(self, pool: WatchedPool, slot: Slot, decided: dict[Member, Outcome]) -> None:
         slot.verdicts = {**(slot.verdicts or {}), **decided}
         started = slot.started
-        crew.fence(slot)
+        pool.fence(slot)
         self._decided.append((decided, started))
 
     def _carry_out(self, most: int) -> None:

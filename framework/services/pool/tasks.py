@@ -18,20 +18,20 @@ from framework.core.window import Window
 from framework.model.message import Message
 from framework.ports import Clock
 from framework.services.call.run_once import failure_awaited, heeded
-from framework.services.crew.run import RUNNING
+from framework.services.pool.run import RUNNING
 
 HIRED_A_TURN = 50  # workers that take the places of others: a turn of the loop stays one of milliseconds
 
 
 def _nobody(_: Iterable[Slot]) -> None:
-    """A crew whose workers are started by whoever made it."""
+    """A pool whose workers are started by whoever made it."""
 
 
-class Crew:
+class WorkerPool:
     """The workers of one group. Its owner starts `work` once a slot, as tasks, and offers chunks."""
 
     def __init__(self, size: int, clock: Clock, hire: Callable[[Iterable[Slot]], None] = _nobody) -> None:
-        """`hire` starts `work` for slots that come to be while the crew is at it."""
+        """`hire` starts `work` for slots that come to be while the pool is at it."""
         self._slots: dict[Slot, Any] = {Slot(): None for _ in range(size)}
         """With their workers. While one waits for a thread, that is named in the slot."""
         self.fenced: dict[Slot, None] = {}
@@ -105,7 +105,7 @@ class Crew:
 
     @property
     def _places(self) -> int:
-        """Handlers that were given up take at most as many places beside those of the crew."""
+        """Handlers that were given up take at most as many places beside those of the pool."""
         return max(min(self._size, 2 * self._size - len(self.fenced)), 0)
 
     def _filled(self, most: int) -> tuple[Slot, ...]:
@@ -223,7 +223,7 @@ class Crew:
 
     def __repr__(self) -> str:
         busy = sum(slot.chunk is not None for slot in self._slots)
-        return f"<Crew {busy} of {len(self._slots)} busy, {len(self._ready)} chunks ready>"
+        return f"<WorkerPool {busy} of {len(self._slots)} busy, {len(self._ready)} chunks ready>"
 
 
 def _failure(slot: Slot, error: BaseException) -> object:

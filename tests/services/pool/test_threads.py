@@ -1,4 +1,4 @@
-"""ThreadCrew: the same promises with threads, first stepped through one at a time, then with real ones."""
+"""ThreadPool: the same promises with threads, first stepped through one at a time, then with real ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from framework.model.message import Message
 from framework.model.outcome import RetryLater
 from framework.net.real_clock import RealClock
 from framework.net.real_world import RealWorkers
-from framework.services.crew.threads import ThreadCrew
+from framework.services.pool.threads import ThreadPool
 from tests.patience import PATIENCE_S, soon
 from tests.services.parts import Books, LoopClock, play, turns
 
@@ -47,7 +47,7 @@ class InlineWorkers:
         asyncio.get_running_loop().call_soon(run)
 
     def run(self, job: Callable[[], T]) -> Awaitable[T]:
-        raise AssertionError("the crew submits")
+        raise AssertionError("the pool submits")
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """In the order in which they were asked for, as an event loop promises."""
@@ -75,15 +75,15 @@ def test_each_message_is_handled_once_and_its_end_comes_home(seed: int) -> None:
     async def story() -> None:
         gauge, workers = Gauge(), InlineWorkers()
         books = Books(gauge)
-        crew = ThreadCrew(4, LoopClock(), workers)
+        pool = ThreadPool(4, LoopClock(), workers)
         for count in (1, 32, 2, 7):
-            crew.offer(books.admit(count))
+            pool.offer(books.admit(count))
         await asyncio.sleep(1)
 
         assert dict.fromkeys(range(42), 1) == gauge.seen
         assert (42, 42) == (books.ended, books.window.committable)
-        assert 0 == crew.runs(books.window)
-        assert "<ThreadCrew 0 of 4 busy, 0 ready>" == repr(crew)
+        assert 0 == pool.runs(books.window)
+        assert "<ThreadPool 0 of 4 busy, 0 ready>" == repr(pool)
 
     play(story, seed=seed)
 
@@ -94,9 +94,9 @@ def test_quick_handlers_are_run_by_one_thread() -> None:
     async def story() -> int:
         workers = InlineWorkers()
         books = Books(Gauge())
-        crew = ThreadCrew(4, LoopClock(), workers)
+        pool = ThreadPool(4, LoopClock(), workers)
         for _ in range(5):
-            crew.offer(books.admit(32))
+            pool.offer(books.admit(32))
         await turns()
         assert 160 == books.ended
         return workers.submitted
@@ -108,12 +108,12 @@ def test_nothing_is_lost_when_a_chunk_comes_while_the_last_thread_goes_home() ->
     async def story() -> None:
         workers = InlineWorkers()
         books = Books(Gauge())
-        crew = ThreadCrew(4, LoopClock(), workers)
+        pool = ThreadPool(4, LoopClock(), workers)
         workers.is_door_shut = True
-        crew.offer(books.admit(2))
+        pool.offer(books.admit(2))
         await turns()
         assert 2 == books.ended
-        crew.offer(books.admit(3))
+        pool.offer(books.admit(3))
         await turns()
         assert 2 == books.ended, "the thread has looked for the last time, and is not back yet"
         workers.is_door_shut = False
@@ -144,8 +144,8 @@ def lose_a_loop(_: Message) -> None:
 def test_what_is_not_plain_success_goes_the_uncommon_way(expected: str, handler: Callable[[Message], Any]) -> None:
     async def story() -> None:
         books = Books(handler)
-        crew = ThreadCrew(2, LoopClock(), InlineWorkers())
-        crew.offer(books.admit(3))
+        pool = ThreadPool(2, LoopClock(), InlineWorkers())
+        pool.offer(books.admit(3))
         await turns()
         assert [(0, expected), (1, expected), (2, expected)] == books.uncommon_ends
         assert (0, 3) == (books.ended, books.window.committable)
@@ -163,13 +163,13 @@ def test_a_window_taken_away_starts_nothing_more() -> None:
                 books.window.stop_handing_out()
 
         books = Books(handler)
-        crew = ThreadCrew(2, LoopClock(), InlineWorkers())
-        crew.offer(books.admit(10))
-        crew.offer(books.admit(10))
+        pool = ThreadPool(2, LoopClock(), InlineWorkers())
+        pool.offer(books.admit(10))
+        pool.offer(books.admit(10))
         await turns()
         assert [0, 1, 2] == seen
         assert 3 == books.ended == books.window.settle()
-        assert 0 == crew.runs(books.window)
+        assert 0 == pool.runs(books.window)
 
     play(story)
 
@@ -178,12 +178,12 @@ def test_a_chunk_of_a_window_closed_before_it_was_started_is_not_run() -> None:
     async def story() -> None:
         gauge = Gauge()
         books = Books(gauge)
-        crew = ThreadCrew(2, LoopClock(), InlineWorkers())
-        crew.offer(books.admit(10))
+        pool = ThreadPool(2, LoopClock(), InlineWorkers())
+        pool.offer(books.admit(10))
         books.window.close()
         await turns()
         assert {} == gauge.seen
-        assert 0 == crew.runs(books.window)
+        assert 0 == pool.runs(books.window)
 
     play(story)
 
@@ -199,14 +199,14 @@ def test_a_thread_counts_as_running_until_its_ends_have_come_home() -> None:
         class Told(Books):
             def left(self, chunk: Chunk, ended: int) -> None:
                 super().left(chunk, ended)
-                running_when_told.append(crew.runs(self.window))
+                running_when_told.append(pool.runs(self.window))
 
         workers = InlineWorkers()
         workers.is_door_shut = True
-        books = Told(lambda _: running_within.append(crew.runs(books.window)))
+        books = Told(lambda _: running_within.append(pool.runs(books.window)))
         running_within: list[int] = []
-        crew = ThreadCrew(2, LoopClock(), workers)
-        crew.offer(books.admit(2))
+        pool = ThreadPool(2, LoopClock(), workers)
+        pool.offer(books.admit(2))
         await turns()
         assert [1, 1] == running_within
         assert [0] == running_when_told
@@ -221,8 +221,8 @@ def test_what_ends_a_program_is_not_kept_from_ending_it() -> None:
         raise SystemExit(3)
 
     async def story() -> None:
-        crew = ThreadCrew(2, LoopClock(), InlineWorkers())
-        crew.offer(Books(leave).admit(1))
+        pool = ThreadPool(2, LoopClock(), InlineWorkers())
+        pool.offer(Books(leave).admit(1))
         await turns()
 
     with pytest.raises(SystemExit, match="3"):
@@ -289,9 +289,9 @@ def test_slow_handlers_overlap_up_to_the_size_and_not_beyond() -> None:
                 inside -= 1
 
         books = Awaited(handler, 320)
-        crew = ThreadCrew(4, Slow(), RealWorkers())
+        pool = ThreadPool(4, Slow(), RealWorkers())
         for _ in range(10):
-            crew.offer(books.admit(32))
+            pool.offer(books.admit(32))
         await books.all_ended.wait()
 
         assert 4 == most
@@ -316,9 +316,9 @@ def test_one_handler_that_stands_still_does_not_stop_the_others() -> None:
                 others_done.set()
 
         books = Awaited(handler, 40)
-        crew = ThreadCrew(3, RealClock(), RealWorkers())
-        crew.offer(books.admit(20))
-        crew.offer(books.admit(20))
+        pool = ThreadPool(3, RealClock(), RealWorkers())
+        pool.offer(books.admit(20))
+        pool.offer(books.admit(20))
         await books.all_ended.wait()
         assert [] == books.uncommon_ends
         assert dict.fromkeys(range(40), 1) == seen
@@ -337,9 +337,9 @@ def test_under_a_steady_stream_of_chunks_every_end_comes_home_once() -> None:
         counts = [1 + number % 9 for number in range(100)]
         total = sum(counts)
         books = Awaited(handler, total)
-        crew = ThreadCrew(4, Slow(), RealWorkers())
+        pool = ThreadPool(4, Slow(), RealWorkers())
         for number, count in enumerate(counts):
-            crew.offer(books.admit(count))
+            pool.offer(books.admit(count))
             if number % 3:
                 await asyncio.sleep(0)
         await books.all_ended.wait()

@@ -17,12 +17,12 @@ from framework.net.real_clock import RealClock
 from framework.net.real_world import RealWorkers
 from framework.net.task_tree import TaskTree
 from framework.services.call.batch_calls import Batching
-from framework.services.crew.batches import BatchCrew
-from framework.services.crew.expiry import Expiry
-from framework.services.crew.run import RUNNING
-from framework.services.crew.threads import ThreadCrew
+from framework.services.pool.batches import BatchPool
+from framework.services.pool.expiry import Expiry
+from framework.services.pool.run import RUNNING
+from framework.services.pool.threads import ThreadPool
 from tests.patience import PATIENCE_S, until, wait_until
-from tests.services.crew.test_expiry import sleep_long
+from tests.services.pool.test_expiry import sleep_long
 from tests.services.parts import Books, end, start
 
 LIMIT_MS = 1_000
@@ -47,22 +47,22 @@ def test_as_many_threads_in_endless_loops_as_there_are_and_the_group_goes_on() -
     async def story() -> None:
         loops = Loops(0, 5, 6, 30)
         books = Books(loops)
-        crew = ThreadCrew(4, RealClock(), RealWorkers())
-        expiry = Expiry("billing", (crew,), RealClock(), SendBackPolicy(), LIMIT_MS)
+        pool = ThreadPool(4, RealClock(), RealWorkers())
+        expiry = Expiry("billing", (pool,), RealClock(), SendBackPolicy(), LIMIT_MS)
         watching = start(expiry.run())
         for _ in range(4):
-            crew.offer(books.admit(10))
+            pool.offer(books.admit(10))
         await until(lambda: books.window.settle() == 40)
         assert dict.fromkeys(range(40), 1) == loops.runs
         assert [0, 5, 6, 30] == sorted(offset for offset, _ in books.uncommon_ends)
-        assert (4, 0, 0) == (len(crew.fenced), crew.missing, books.lates)
-        assert 0 == crew.runs(books.window)
+        assert (4, 0, 0) == (len(pool.fenced), pool.missing, books.lates)
+        assert 0 == pool.runs(books.window)
         loops.let_go.set()
-        await until(lambda: not crew.fenced)
+        await until(lambda: not pool.fenced)
         assert (36, 4) == (books.ended, books.lates), "each counted once, wherever it was brought home"
-        crew.offer(books.admit(5))
+        pool.offer(books.admit(5))
         await until(lambda: books.window.settle() == 45)
-        assert 4 == len(crew.slots)
+        assert 4 == len(pool.slots)
         await end(watching)
 
     asyncio.run(story())
@@ -72,16 +72,16 @@ def test_more_threads_that_hang_than_may_be_replaced_stand_still_and_come_back()
     async def story() -> None:
         loops = Loops(*range(6))
         books = Books(loops)
-        crew = ThreadCrew(2, RealClock(), RealWorkers())
-        watching = start(Expiry("billing", (crew,), RealClock(), SendBackPolicy(), LIMIT_MS).run())
-        crew.offer(books.admit(8))
-        await until(lambda: len(crew.fenced) == 4)
+        pool = ThreadPool(2, RealClock(), RealWorkers())
+        watching = start(Expiry("billing", (pool,), RealClock(), SendBackPolicy(), LIMIT_MS).run())
+        pool.offer(books.admit(8))
+        await until(lambda: len(pool.fenced) == 4)
         await asyncio.sleep(0.3)
-        assert (4, 2, 4) == (len(crew.fenced), crew.missing, sum(loops.runs.values()))
+        assert (4, 2, 4) == (len(pool.fenced), pool.missing, sum(loops.runs.values()))
         loops.let_go.set()
         await until(lambda: books.window.settle() == 8)
-        await until(lambda: not crew.fenced)
-        assert (0, 4) == (crew.missing, books.lates)
+        await until(lambda: not pool.fenced)
+        assert (0, 4) == (pool.missing, books.lates)
         await end(watching)
 
     asyncio.run(story())
@@ -104,10 +104,10 @@ def test_a_thread_may_ask_for_more_time_and_is_told_when_it_is_too_late() -> Non
             said.append((delivery.is_expired, delivery.extend("1s")))
 
         books = Books(work)
-        crew = ThreadCrew(2, RealClock(), RealWorkers())
-        watching = start(Expiry("billing", (crew,), RealClock(), SendBackPolicy(), LIMIT_MS).run())
-        crew.offer(books.admit(1))
-        crew.offer(books.admit(1))
+        pool = ThreadPool(2, RealClock(), RealWorkers())
+        watching = start(Expiry("billing", (pool,), RealClock(), SendBackPolicy(), LIMIT_MS).run())
+        pool.offer(books.admit(1))
+        pool.offer(books.admit(1))
         await until(lambda: len(said) == 2)
         await until(lambda: books.ended + books.lates == 2)
         assert {(False, True), (True, False)} == set(said)
@@ -120,9 +120,9 @@ def test_a_thread_may_ask_for_more_time_and_is_told_when_it_is_too_late() -> Non
 # Batches
 
 
-def batch_crew(call: Callable[[Any], Any], size: int, *, is_async: bool, tree: TaskTree, workers: Any) -> BatchCrew:
+def batch_pool(call: Callable[[Any], Any], size: int, *, is_async: bool, tree: TaskTree, workers: Any) -> BatchPool:
     batching = Batching(call, is_async, 4, 10)
-    return BatchCrew("billing", size, batching, clock=RealClock(), workers=workers, tree=tree)
+    return BatchPool("billing", size, batching, clock=RealClock(), workers=workers, tree=tree)
 
 
 def test_a_batch_that_hangs_is_given_up_message_by_message_and_others_go_on() -> None:
@@ -138,16 +138,16 @@ def test_a_batch_that_hangs_is_given_up_message_by_message_and_others_go_on() ->
             await asyncio.sleep(3_600 if messages[0].queue_offset == 0 else 0)
             return [None] * len(messages)
 
-        books = Books(sleep_long)  # never called: the crew has a call of its own
-        crew = batch_crew(awaited if is_async else called, 1, is_async=is_async, tree=tree, workers=RealWorkers())
-        watching = start(Expiry("billing", (crew,), RealClock(), SendBackPolicy(), LIMIT_MS).run())
-        crew.offer(books.admit(10))
+        books = Books(sleep_long)  # never called: the pool has a call of its own
+        pool = batch_pool(awaited if is_async else called, 1, is_async=is_async, tree=tree, workers=RealWorkers())
+        watching = start(Expiry("billing", (pool,), RealClock(), SendBackPolicy(), LIMIT_MS).run())
+        pool.offer(books.admit(10))
         await until(lambda: books.window.settle() == 10)
-        assert 0 == crew.runs(books.window)
-        hanging = len(crew.fenced)
+        assert 0 == pool.runs(books.window)
+        hanging = len(pool.fenced)
         let_go.set()
-        await until(lambda: not crew.fenced)
-        assert 0 == crew.missing
+        await until(lambda: not pool.fenced)
+        assert 0 == pool.missing
         await end(watching)
         await tree.close()
         return hanging, len(books.uncommon_ends), books.ended, books.lates
@@ -156,7 +156,7 @@ def test_a_batch_that_hangs_is_given_up_message_by_message_and_others_go_on() ->
     assert (0, 4, 6, 0) == asyncio.run(story(is_async=True))
 
 
-def test_a_batch_that_was_due_does_not_start_in_a_crew_that_was_paused_since() -> None:
+def test_a_batch_that_was_due_does_not_start_in_a_pool_that_was_paused_since() -> None:
     """It was due in the same turn of the loop. As many run at once afterwards as may, and no message is left out."""
 
     async def story() -> None:
@@ -172,13 +172,13 @@ def test_a_batch_that_was_due_does_not_start_in_a_crew_that_was_paused_since() -
             at_work -= 1
             return [None] * len(messages)
 
-        books = Books(sleep_long)  # never called: the crew has a call of its own
-        crew = batch_crew(called, 3, is_async=True, tree=tree, workers=RealWorkers())
-        crew.offer(books.admit(40))
-        crew.resize(0)
+        books = Books(sleep_long)  # never called: the pool has a call of its own
+        pool = batch_pool(called, 3, is_async=True, tree=tree, workers=RealWorkers())
+        pool.offer(books.admit(40))
+        pool.resize(0)
         await asyncio.sleep(0.05)
         assert [] == begun
-        crew.resize(3)
+        pool.resize(3)
         await until(lambda: books.window.settle() == 40)
         assert list(range(40)) == sorted(begun)
         assert 3 == most

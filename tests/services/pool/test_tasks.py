@@ -1,4 +1,4 @@
-"""Crew: each message once, never more at once than there are workers, and nothing a message beside the handler."""
+"""WorkerPool: each message once, never more at once than there are workers, and nothing a message beside the handler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from framework.core.chunk import Chunk
 from framework.model.message import Message
 from framework.model.outcome import RetryLater
-from framework.services.crew.tasks import Crew
+from framework.services.pool.tasks import WorkerPool
 from framework.testing.sim.virtual_loop import POLICIES, Policy
 from tests.services.parts import Books, LoopClock, end, messages_from, play, start, turns
 
@@ -46,9 +46,9 @@ async def a_second(_: Message) -> None:
     await asyncio.sleep(1)
 
 
-def crew_of(size: int) -> tuple[Crew, list[asyncio.Task[None]]]:
-    crew = Crew(size, LoopClock())
-    return crew, [start(crew.work(slot), f"worker {number}") for number, slot in enumerate(crew.slots)]
+def pool_of(size: int) -> tuple[WorkerPool, list[asyncio.Task[None]]]:
+    pool = WorkerPool(size, LoopClock())
+    return pool, [start(pool.work(slot), f"worker {number}") for number, slot in enumerate(pool.slots)]
 
 
 @every_order
@@ -56,9 +56,9 @@ def test_concurrency_is_reached_and_never_exceeded_and_each_message_runs_once(se
     async def story() -> None:
         gauge = Gauge(a_second)
         books = Books(gauge)
-        crew, tasks = crew_of(5)
+        pool, tasks = pool_of(5)
         for count in (1, 8, 2, 32, 1, 1, 7):
-            crew.offer(books.admit(count))
+            pool.offer(books.admit(count))
         await asyncio.sleep(30)
         await end(*tasks)
 
@@ -75,10 +75,10 @@ def test_work_that_comes_one_by_one_reaches_every_worker(seed: int, policy: Poli
     async def story() -> int:
         gauge = Gauge(a_second)
         books = Books(gauge)
-        crew, tasks = crew_of(4)
+        pool, tasks = pool_of(4)
         await turns()
         for _ in range(12):
-            crew.offer(books.admit(1))
+            pool.offer(books.admit(1))
             await asyncio.sleep(0)
         await asyncio.sleep(10)
         await end(*tasks)
@@ -99,9 +99,9 @@ def test_messages_of_different_length_are_each_handled_once(seed: int, policy: P
     async def story() -> None:
         gauge = Gauge(sometimes_long)
         books = Books(gauge)
-        crew, tasks = crew_of(6)
+        pool, tasks = pool_of(6)
         for _ in range(10):
-            crew.offer(books.admit(13))
+            pool.offer(books.admit(13))
             await asyncio.sleep(0.5)
         await asyncio.sleep(200)
         await end(*tasks)
@@ -117,9 +117,9 @@ def test_messages_are_started_in_the_order_of_their_offsets() -> None:
     async def story() -> list[int]:
         gauge = Gauge(a_second)
         books = Books(gauge)
-        crew, tasks = crew_of(3)
+        pool, tasks = pool_of(3)
         for _ in range(3):
-            crew.offer(books.admit(4))
+            pool.offer(books.admit(4))
         await asyncio.sleep(10)
         await end(*tasks)
         return gauge.order
@@ -133,9 +133,9 @@ def test_handlers_that_never_suspend_do_not_starve_the_loop() -> None:
     async def story() -> list[int]:
         gauge = Gauge()
         books = Books(gauge)
-        crew, tasks = crew_of(2)
+        pool, tasks = pool_of(2)
         for _ in range(20):
-            crew.offer(books.admit(32))
+            pool.offer(books.admit(32))
         handled_between: list[int] = []
         before = 0
         while gauge.seen.total() < 640:
@@ -189,8 +189,8 @@ def test_what_is_not_plain_success_goes_the_uncommon_way_and_the_worker_goes_on(
 ) -> None:
     async def story() -> None:
         books = Books(handler)
-        crew, tasks = crew_of(2)
-        crew.offer(books.admit(3))
+        pool, tasks = pool_of(2)
+        pool.offer(books.admit(3))
         await asyncio.sleep(10)
         assert all(not task.done() for task in tasks)
         await end(*tasks)
@@ -216,9 +216,9 @@ def test_a_chunk_that_is_finished_by_a_value_behind_a_gap_is_not_run_again() -> 
             return True
 
         books = Books(handler)
-        crew, tasks = crew_of(2)
-        crew.offer(books.admit(1))
-        crew.offer(books.admit(4))
+        pool, tasks = pool_of(2)
+        pool.offer(books.admit(1))
+        pool.offer(books.admit(4))
         await asyncio.sleep(1)
         assert {0: 1, 1: 1, 2: 1, 3: 1, 4: 1} == seen
         assert 0 == books.window.committable
@@ -263,9 +263,9 @@ def test_idle_workers_keep_no_message_alive(handler: Callable[[Message], Awaitab
 
     async def story() -> None:
         books = Books(handler)
-        crew, tasks = crew_of(4)
+        pool, tasks = pool_of(4)
         chunk, traces = traced_chunk(books, 6)
-        crew.offer(chunk)
+        pool.offer(chunk)
         del chunk
         await asyncio.sleep(1)
         gc.collect()
@@ -279,8 +279,8 @@ def test_idle_workers_keep_no_message_alive(handler: Callable[[Message], Awaitab
 def test_a_worker_that_is_cancelled_ends_at_once_and_settles_nothing() -> None:
     async def story() -> None:
         books = Books(a_second)
-        crew, (busy, idle) = crew_of(2)
-        crew.offer(books.admit(1))
+        pool, (busy, idle) = pool_of(2)
+        pool.offer(books.admit(1))
         await asyncio.sleep(0.5)
         busy.cancel()
         idle.cancel()
@@ -297,10 +297,10 @@ def test_work_offered_while_an_idle_worker_is_being_cancelled_wakes_another() ->
     async def story() -> int:
         gauge = Gauge()
         books = Books(gauge)
-        crew, tasks = crew_of(3)
+        pool, tasks = pool_of(3)
         await turns()
         tasks[2].cancel()
-        crew.offer(books.admit(1))
+        pool.offer(books.admit(1))
         await turns()
         await end(*tasks)
         return gauge.seen.total()
@@ -313,19 +313,19 @@ def test_a_window_taken_away_starts_nothing_more() -> None:
         gauge = Gauge(a_second)
         books = Books(gauge)
         other = Books(gauge)
-        crew, tasks = crew_of(2)
-        crew.offer(books.admit(10))
-        crew.offer(books.admit(10))
-        crew.offer(other.admit(3))
+        pool, tasks = pool_of(2)
+        pool.offer(books.admit(10))
+        pool.offer(books.admit(10))
+        pool.offer(other.admit(3))
         await asyncio.sleep(1.5)
-        assert 2 == crew.runs(books.window)
+        assert 2 == pool.runs(books.window)
         books.window.stop_handing_out()
         await asyncio.sleep(10)
         await end(*tasks)
 
         assert 4 == books.ended == books.window.settle()
         assert 3 == other.ended
-        assert 0 == crew.runs(books.window)
+        assert 0 == pool.runs(books.window)
 
     play(story)
 
@@ -333,8 +333,8 @@ def test_a_window_taken_away_starts_nothing_more() -> None:
 def test_what_ends_after_its_window_was_closed_moves_nothing() -> None:
     async def story() -> None:
         books = Books(a_second)
-        crew, tasks = crew_of(2)
-        crew.offer(books.admit(4))
+        pool, tasks = pool_of(2)
+        pool.offer(books.admit(4))
         await asyncio.sleep(0.5)
         books.window.close()
         await asyncio.sleep(10)
@@ -347,16 +347,16 @@ def test_what_ends_after_its_window_was_closed_moves_nothing() -> None:
 def test_a_slot_shows_what_runs_and_since_when() -> None:
     async def story() -> None:
         books = Books(a_second)
-        crew, tasks = crew_of(2)
+        pool, tasks = pool_of(2)
         await asyncio.sleep(5)
         chunk = books.admit(2)
-        crew.offer(chunk)
+        pool.offer(chunk)
         await asyncio.sleep(0.5)
-        shown = sorted((slot.chunk is chunk, slot.index, int(slot.started)) for slot in crew.slots)
+        shown = sorted((slot.chunk is chunk, slot.index, int(slot.started)) for slot in pool.slots)
         assert [(True, 0, 5), (True, 1, 5)] == shown
-        assert "<Crew 2 of 2 busy, 1 chunks ready>" == repr(crew)
+        assert "<WorkerPool 2 of 2 busy, 1 chunks ready>" == repr(pool)
         await asyncio.sleep(5)
-        assert "<Crew 0 of 2 busy, 0 chunks ready>" == repr(crew)
+        assert "<WorkerPool 0 of 2 busy, 0 chunks ready>" == repr(pool)
         await end(*tasks)
 
     play(story)
@@ -370,11 +370,11 @@ def test_a_message_is_handed_over_as_it_was_pulled() -> None:
             got.append(message)
 
         books = Books(handler)
-        crew, tasks = crew_of(1)
+        pool, tasks = pool_of(1)
         messages = messages_from(0, 3)
         chunk = books.window.admit(messages, 0, 3, 10)
         assert chunk is not None
-        crew.offer(chunk)
+        pool.offer(chunk)
         await turns()
         await end(*tasks)
         assert all(one is other for one, other in zip(messages, got, strict=True))
