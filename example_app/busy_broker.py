@@ -17,7 +17,7 @@ EACH = 3
 
 
 class BusyBroker:
-    """None is an answer, too: the box takes the message itself."""
+    """None is an answer, too: the built-in broker takes the message itself."""
 
     def __init__(self) -> None:
         self._seen = 0

@@ -35,13 +35,13 @@ from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
 from framework.services.call.batch_calls import Batching, batching_for
 from framework.services.call.deliver import DeliveryHooks, Rules, call_for
+from framework.services.orderly.desk import InOrder
+from framework.services.orderly.ends import OrderlyOutcomes
+from framework.services.orderly.pool import Orderly
 from framework.services.pool.batches import BatchPool
 from framework.services.pool.run import MessageCounts
 from framework.services.pool.tasks import WorkerPool
 from framework.services.pool.threads import ThreadPool
-from framework.services.orderly.pool import Orderly
-from framework.services.orderly.desk import InOrder
-from framework.services.orderly.ends import OrderlyOutcomes
 from framework.services.queue.position import StartingPoint
 from framework.services.queue.pull import PullLoop
 from framework.wire.stored import Record, decode, encode_record

@@ -18,8 +18,8 @@ from framework.admin.groups import connections_of, is_system, reason_of
 from framework.admin.topics import readers
 from framework.admin.topics import topics as user_topics
 from framework.errors import FrameworkError, Refused
-from framework.model.delay_levels import DELAYS_MS
 from framework.model.death_reason import MEMBER, REPLAY_OF
+from framework.model.delay_levels import DELAYS_MS
 from framework.model.message import DELAY_LEVEL, RETRY_TOPIC, UNIQUE_KEY, Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import (

@@ -33,9 +33,9 @@ from framework.errors import shorten
 from framework.mistakes import BindOpen, UsageWrong
 from framework.model.box import BoxHandler
 from framework.model.reserved import HALF_TOPIC, SCHEDULE_TOPIC
-from framework.net.shared_limits import SharedLimits
 from framework.net.listener import REFUSED_MAX, VIP_DISTANCE, Listener
 from framework.net.served import Served
+from framework.net.shared_limits import SharedLimits
 from framework.net.tls import TlsOptions, server_context
 from framework.net.turns import Turns
 from framework.ports import World

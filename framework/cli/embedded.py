@@ -32,7 +32,7 @@ async def embedded(cluster: ClusterSettings, *, alone: bool) -> AsyncIterator[No
     from framework.broker.settings import BrokerSettings
     from framework.net.address import parse_address
     from framework.net.real_world import real_world
-    from framework.settings import box_limits
+    from framework.settings import broker_limits
 
     if len(cluster.name_servers) > 1:
         raise EmbeddedMisplaced(
@@ -46,7 +46,7 @@ async def embedded(cluster: ClusterSettings, *, alone: bool) -> AsyncIterator[No
         )
     host, port = parse_address(cluster.name_servers[0])
     data = Path(cluster.embedded_data) if cluster.embedded_data else None
-    chosen: dict[str, Any] = dict(box_limits.limits(cluster.embedded_limits))
+    chosen: dict[str, Any] = dict(broker_limits.limits(cluster.embedded_limits))
     try:
         settings = BrokerSettings(keeps_locks=not alone, **chosen)
         broker = Broker(real_world(), data=data, host=host, port=port, settings=settings)

@@ -229,7 +229,8 @@ class Brokers:
         tree = TaskTree()
         try:
             asking = [
-                tree.start(self._list_of(group, broker, member), name=f"members of {group} {broker}") for broker in brokers
+                tree.start(self._list_of(group, broker, member), name=f"members of {group} {broker}")
+                for broker in brokers
             ]
             return [await task for task in asking]
         finally:

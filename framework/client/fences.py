@@ -1,7 +1,7 @@
 """Fences: which commits carry the epoch of their acquisition, and which of those the broker has refused.
 
-Once a group keeps its progress in the box, a former owner's late commit cannot move an offset back there. Elsewhere
-there are no fences, and commits are unconditional.
+Once a group keeps its progress in the built-in broker, a former owner's late commit cannot move an offset back there.
+Elsewhere there are no fences, and commits are unconditional.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class Inquiries:
 
 
 def clock_in(figures: Mapping[str, str], broker: str) -> Reading:
-    """A box says it; a stock broker says when it began, and in whole seconds how long ago that was."""
+    """A built-in broker says it; a stock broker says when it began, and in whole seconds how long ago that was."""
     exact = figures.get("currentTimestamp", "")
     if exact.isdecimal():
         return Reading(int(exact), int(exact))

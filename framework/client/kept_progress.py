@@ -1,7 +1,8 @@
-"""KeptProgress: one group's progress above gaps, kept by the box that has the queue. As a store of progress.
+"""KeptProgress: one group's progress above gaps, kept by the built-in broker that has the queue. As a store of
+progress.
 
-Whoever takes a queue raises a fence with it: from then on its commits carry the epoch, and the box refuses those of a
-former owner.
+Whoever takes a queue raises a fence with it: from then on its commits carry the epoch, and the built-in broker refuses
+those of a former owner.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class Puller:
         if code != _FOUND and code not in _NOTHING and code != _MOVED:
             self._broker_id = MASTER
             if code == ResponseCode.SYSTEM_ERROR and (named := _AT_REST.match(answer.remark or "")) is not None:
-                # The box says so in place of serving the bytes, as a stock broker would.
+                # The built-in broker says so in place of serving the bytes, as a stock broker would.
                 return Damaged(f"{self._queue}: {named[0]}", int(named[1]) + 1, offset + 1, offset + 1)
             hint = "" if self._is_by_tag or code != ResponseCode.SYSTEM_ERROR else NO_FILTER
             return Failed(f"code {code}, {(answer.remark or 'no remark')[:200]}{hint}", code)

@@ -20,8 +20,8 @@ from framework.errors import (
     ProtocolError,
     Refused,
 )
-from framework.model.delay_levels import TO_DEAD_LETTERS
 from framework.model.death_reason import DeathReason, origin_of
+from framework.model.delay_levels import TO_DEAD_LETTERS
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import retry_topic

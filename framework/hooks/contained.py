@@ -100,7 +100,7 @@ class ContainedStrategy:
 
 
 def contained_handler(calls: Calls, plugin: str, code: int, handler: BoxHandler) -> BoxHandler:
-    """A box's handler that always answers: BoxFailed where it raised, or answered what it must not."""
+    """A built-in broker's handler that always answers: BoxFailed where it raised, or answered what it must not."""
     ask = _PluginFunction(calls, Implementation(plugin, "register_broker_handlers", handler))
 
     def answered(request: BoxRequest) -> BoxAnswer | BoxFailed | None:
@@ -111,7 +111,7 @@ def contained_handler(calls: Calls, plugin: str, code: int, handler: BoxHandler)
         if answer is None:
             return None
         if not isinstance(answer, BoxAnswer):
-            wrong = "answer a BoxAnswer, or nothing where the box shall answer"
+            wrong = "answer a BoxAnswer, or nothing where the built-in broker shall answer"
         elif not (wrong := _impossible(answer)):
             return answer
         ask.wrong(answer, wrong)

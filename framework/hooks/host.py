@@ -137,7 +137,7 @@ class PluginHost:
         self.commands = offers.commands
         """Commands of `framework-app` beside its own, by name, with the plugin that each is of."""
         self.broker_handlers = offers.broker_handlers
-        """What the broker in the box answers by plugins, by request code; each contains its failures."""
+        """What the built-in broker answers by plugins, by request code; each contains its failures."""
         if self.mistakes and not tolerant:
             raise ConfigurationMistakes(self.mistakes)
 

@@ -85,7 +85,7 @@ class Registrations:
         return self._named(hook, what, lambda answer: dict(answer).items(), wrong)
 
     def _broker_handlers(self) -> dict[int, BoxHandler]:
-        hook, what = "register_broker_handlers", "handler of the box's request"
+        hook, what = "register_broker_handlers", "handler of the built-in broker's request"
 
         def wrong(code: Any, found: Any) -> str | None:
             is_code = isinstance(code, int) and not isinstance(code, bool) and code > 0

@@ -45,4 +45,4 @@ class BoxFailed:
 
 
 BoxHandler: TypeAlias = Callable[[BoxRequest], BoxAnswer | BoxFailed | None]
-"""A plugin's answers BoxAnswer, or None: the box answers itself, as if there were no plugin."""
+"""A plugin's answers BoxAnswer, or None: the built-in broker answers itself, as if there were no plugin."""

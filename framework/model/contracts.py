@@ -146,7 +146,9 @@ class ProgressMeans(Protocol):
         ...
 
     def at_broker(self) -> KeepsProgress:
-        """What brokers keep themselves that have requests for it: those in the box. Others refuse each call."""
+        """What brokers keep themselves that have requests for it: those in the built-in broker. Others refuse each
+        call.
+        """
         ...
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import structlog
 
-from framework.net.shared_limits import SharedLimits
 from framework.net.served import Served
+from framework.net.shared_limits import SharedLimits
 from framework.net.turns import Turns
 from framework.ports import Listening, World
 from framework.wire.codes import ResponseCode

@@ -26,7 +26,6 @@ from framework.net.library_logs import log_as_a_library
 from framework.net.real_world import real_world
 from framework.net.task_tree import TaskTree
 from framework.ports import World
-from framework.runtime.plugin_tasks import PluginTasks
 from framework.runtime.control import Control, Stopping
 from framework.runtime.engine_groups import EngineFigures, EngineGroups, groups_of_engines
 from framework.runtime.group.group import ConsumerGroup
@@ -40,6 +39,7 @@ from framework.runtime.plans.collect import checks_beside, consumers_in, unknown
 from framework.runtime.plans.connect import Patience, cluster_options
 from framework.runtime.plans.groups import group_plans
 from framework.runtime.plans.stores import Onces, close_onces
+from framework.runtime.plugin_tasks import PluginTasks
 from framework.runtime.report.observe import group_picture, idle_ms, total
 from framework.runtime.report.reasons import why_not_live, why_not_ready
 from framework.runtime.reports import OnEvent, Reports
@@ -428,7 +428,9 @@ class App:
         return f"<App {self.settings.app.name} {self.member}: {len(self._groups)} groups>"
 
 
-async def _drain(groups: Sequence[ConsumerGroup], engines: EngineGroups, plugin_tasks: PluginTasks, drain_ms: int) -> None:
+async def _drain(
+    groups: Sequence[ConsumerGroup], engines: EngineGroups, plugin_tasks: PluginTasks, drain_ms: int
+) -> None:
     """In this order: no new queues, no new handlers, running ones end, offsets confirmed. Groups are left behind it."""
     tree = TaskTree()
     stopping = [tree.start(group.stop(drain_ms), name=f"stop {group.plan.name}") for group in groups]

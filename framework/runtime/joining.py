@@ -19,8 +19,8 @@ from framework.client.cluster import Cluster
 from framework.client.pulling import NO_FILTER
 from framework.core import limits
 from framework.core.assignment import allocate
-from framework.core.group_members import grace_of, hold_ms, key_of, member_named
 from framework.core.consistency import asked
+from framework.core.group_members import grace_of, hold_ms, key_of, member_named
 from framework.errors import ConfigurationError, FrameworkError, Refused, is_said, shorten
 from framework.mistakes import FilterRefused, InstanceTaken
 from framework.model.reserved import retry_topic

@@ -27,8 +27,8 @@ from framework.runtime.plans import connect
 from framework.runtime.plans.connect import heartbeat_of, profile_of
 from framework.runtime.reports import Reports
 from framework.services.call.resources import Values
-from framework.services.consistency import ConsistencyCheck
 from framework.services.clocks import Ages, AlignedClock, ClockLoop
+from framework.services.consistency import ConsistencyCheck
 from framework.services.heartbeat import HeartbeatLoop
 from framework.services.room_watch import RoomWatch
 from framework.services.standstill import Standstill

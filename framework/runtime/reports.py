@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from framework.model.delivery import Delivery
 from framework.model.death_reason import REASON_BYTES_MAX, DeathReason, plain
+from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.namespaces import unwrap
 from framework.model.outcome import Ack, Drop, Kind, Outcome

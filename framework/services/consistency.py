@@ -1,9 +1,9 @@
 """ConsistencyCheck: finds out whether the members of a group are of one kind, and says so once per change.
 
 It asks rarely: when members have come or gone, or our own topics have changed, and then nothing more for a while. It
-asks only members that were not asked before, or had other topics than ours. `core/consistency.py` says what answers mean.
-Of a thousand members that start together each has its own turn by its place in the list, and pauses between questions,
-so that brokers get no more of its questions a second from a large group than from one of a hundred.
+asks only members that were not asked before, or had other topics than ours. What answers mean, `core/consistency.py`
+says. Of a thousand members that start together each has its own turn by its place in the list, and pauses between
+questions, so that brokers get no more of them a second from a large group than from one of a hundred.
 """
 
 from __future__ import annotations

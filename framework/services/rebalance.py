@@ -19,8 +19,8 @@ import structlog
 from framework import marks
 from framework.core import limits
 from framework.core.assignment import Assignment, AssignmentChange, allocate
-from framework.core.group_members import GroupMembers
 from framework.core.backoff import Backoff
+from framework.core.group_members import GroupMembers
 from framework.core.member_lists import MemberList, MemberLists
 from framework.errors import AWAY, FrameworkError, is_said
 from framework.hooks.failures import plugin_failure

@@ -23,7 +23,7 @@ from framework.model.rate import PATTERN as RATE_PATTERN
 from framework.model.rate import Rate, to_rate
 from framework.model.reserved import GROUP_LENGTH_MAX, TOPIC_LENGTH_MAX, is_legal
 from framework.model.subscription import Start
-from framework.settings import box_limits
+from framework.settings import broker_limits
 from framework.settings.units import DURATION_PATTERN
 
 T = TypeVar("T")
@@ -130,8 +130,8 @@ def _named(what: str, length_max: int) -> AfterValidator:
     return AfterValidator(checked)
 
 
-def _box_limits(values: Mapping[str, str]) -> Mapping[str, str]:
-    box_limits.limits(values)
+def _broker_limits(values: Mapping[str, str]) -> Mapping[str, str]:
+    broker_limits.limits(values)
     return values
 
 
@@ -148,7 +148,7 @@ Addresses = Annotated[tuple[Address, ...], BeforeValidator(several), _LIST_OR_TE
 Networks = Annotated[tuple[Network, ...], BeforeValidator(several), _LIST_OR_TEXT]
 Keys = Annotated[Mapping[str, Any], BeforeValidator(lambda value: {} if value is None else value)]
 """A plugin's settings before its model reads them."""
-BoxLimits = Annotated[Mapping[str, str], AfterValidator(_box_limits)]
+BrokerLimits = Annotated[Mapping[str, str], AfterValidator(_broker_limits)]
 _LEVEL = BeforeValidator(lambda value: value.lower() if isinstance(value, str) else value)
 Level = Annotated[Literal["debug", "info", "warning", "error"], _LEVEL]
 

@@ -22,7 +22,7 @@ from framework.settings.fields import (
     TOKEN_LENGTH_MIN,
     Address,
     Addresses,
-    BoxLimits,
+    BrokerLimits,
     Code,
     FileName,
     GroupName,
@@ -123,7 +123,7 @@ class ClusterSettings(Section):
     """Start a built-in broker with `run`, which listens at the one name server here. `dev` always starts its own."""
     embedded_data: FileName = ""
     """The folder where the embedded broker stores everything, relative to this file. Empty: in memory."""
-    embedded_limits: BoxLimits = Field(default_factory=dict)
+    embedded_limits: BrokerLimits = Field(default_factory=dict)
     """Limits of the embedded broker: {connections: 1024, message: 1MiB}. All are in docs/broker-details.md."""
     address_map: Mapping[Address, Address] = Field(default_factory=dict)
     """{advertised: reachable}, for brokers in containers that advertise addresses this process cannot reach."""

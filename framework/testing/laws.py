@@ -244,7 +244,9 @@ _PLACES = tuple(MessageQueue("orders", "broker-a", number) for number in range(3
 
 
 class _MemoryMeans:
-    """What one group gives to its store: a folder of this machine, and brokers in memory, none of which is a box."""
+    """What one group gives to its store: a folder of this machine, and brokers in memory, none of which is a built-in
+    broker.
+    """
 
     def __init__(self, group: str, folder: str, places: dict[MessageQueue, list[Message]]) -> None:
         self.group, self.folder, self.files = group, f"{folder}/{group}", RealFiles()
@@ -275,7 +277,7 @@ class _MemoryMeans:
         return ""
 
     def at_broker(self) -> KeepsProgress:
-        raise Refused(3, "there is no box in memory", request="at_broker", peer="broker-a")
+        raise Refused(3, "there is no built-in broker in memory", request="at_broker", peer="broker-a")
 
 
 def check_progress(store: ProgressStore, *, folder: str = "", survives: bool = True) -> None:

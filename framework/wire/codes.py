@@ -143,7 +143,7 @@ class RequestCode(IntEnum):
     POLLING_INFO = 200055
     GET_BROKER_LITE_INFO = 200074
     BATCH_ACK_MESSAGE = 200151
-    # The box's own, which others answer with 3: far from RocketMQ's, and short enough for its compact headers.
+    # The built-in broker's own, which others answer with 3: far from RocketMQ's, and short enough for compact headers.
     BOX_QUERY_PROGRESS = 31001
     BOX_TAKE_PROGRESS = 31002
     BOX_UPDATE_PROGRESS = 31003
@@ -196,7 +196,7 @@ class ResponseCode(IntEnum):
     USER_NOT_EXIST = 3001
     POLICY_NOT_EXIST = 3002
     BOX_EPOCH_OUTDATED = 31000
-    """The box's own: another member has taken the queue since."""
+    """The built-in broker's own: another member has taken the queue since."""
 
 
 def request_name(code: int) -> str:

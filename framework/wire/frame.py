@@ -86,10 +86,10 @@ _STRANGERS = (
     (re.compile(rb"PROX|\r\n\r\n"), "the PROXY protocol"),
 )
 
-# Both ends say it: an application that dialled a TLS port, and the box that a client with TLS has dialled.
+# Both ends say it: an application that dialled a TLS port, and the built-in broker that a client with TLS has dialled.
 _SPEAKS_TLS = (
-    "peer speaks TLS and this end does not; in an application set cluster.tls.enabled: true, for the box give "
-    "--tls-cert FILE"
+    "peer speaks TLS and this end does not; in an application set cluster.tls.enabled: true, for the built-in broker "
+    "give --tls-cert FILE"
 )
 
 

@@ -1,4 +1,4 @@
-"""One broker in the box, and one Spark session for all tests that need one: a JVM takes seconds to start."""
+"""One built-in broker, and one Spark session for all tests that need one: a JVM takes seconds to start."""
 
 from __future__ import annotations
 

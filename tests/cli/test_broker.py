@@ -20,7 +20,7 @@ from framework.broker.store.database import open_folder
 from framework.cli import main
 from framework.cli.commands import broker as broker_command
 from framework.cli.exit_codes import ExitCode
-from framework.settings.box_limits import LIMITS
+from framework.settings.broker_limits import LIMITS
 from tests.cli.processes import ROOT, command
 from tests.interop import probe
 from tests.patience import wait_until

@@ -163,7 +163,7 @@ def test_what_is_no_handler_is_refused(handlers: Mapping[Any, Any], reason: str)
 
 
 def test_two_plugins_for_one_request_are_refused() -> None:
-    with pytest.raises(ConfigurationMistakes, match=r"both offer the handler of the box's request 77001"):
+    with pytest.raises(ConfigurationMistakes, match=r"both offer the handler of the built-in broker's request 77001"):
         hosted({OURS: print}, other=Plugin({OURS: print}))
 
 

@@ -11,9 +11,9 @@ from structlog.testing import capture_logs
 from framework.net.channel import Channel
 from framework.net.channel_timer import STALL_SECONDS
 from framework.net.frame_writer import UNREAD_SECONDS
-from framework.net.shared_limits import STRANGERS_MAX, SharedLimits
 from framework.net.listener import IDLE_SECONDS, STRANGERS_SHARE, Listener
 from framework.net.served import FRAME_BYTES_MIN, Served
+from framework.net.shared_limits import STRANGERS_MAX, SharedLimits
 from framework.net.turns import SLICE_STEPS, Turns
 from framework.wire.command import RemotingCommand
 from tests.hostile import frames

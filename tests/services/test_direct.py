@@ -12,8 +12,8 @@ from framework.model.message import Message
 from framework.model.outcome import Ack, Commit, DeadLetter, Drop, RetryLater, Rollback, Suspend
 from framework.services.direct import PATIENCE_MS, REMARK_MAX, consume_directly
 from framework.wire.bodies.running import COMMIT, LATER, ROLLBACK, SUCCESS, THREW, DirectResult
-from tests.services.pool.test_threads import InlineWorkers
 from tests.services.parts import LoopClock, play
+from tests.services.pool.test_threads import InlineWorkers
 
 MESSAGE = Message("orders", b"x")
 

@@ -68,7 +68,9 @@ class Cluster:
         await asyncio.sleep(0)
         if isinstance(answer, FrameworkError):
             return [MemberList("broker-a", None, failure=answer)]
-        return [MemberList("broker-a", tuple(raised(answer)), connected_ms=int(asyncio.get_running_loop().time() * 1000))]
+        return [
+            MemberList("broker-a", tuple(raised(answer)), connected_ms=int(asyncio.get_running_loop().time() * 1000))
+        ]
 
 
 def raised(answer: list[str] | list[MessageQueue] | Exception) -> list:  # type: ignore[type-arg]  # of either

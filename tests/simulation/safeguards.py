@@ -56,7 +56,9 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
         Change("framework.core.ranges", "    if at_last != found.last:\n", "    if False:\n"),
     ),
     "who leaves while we join keeps its seat": (
-        Change("framework.core.group_members", "dict.fromkeys((*self._absent, *listed))", "dict.fromkeys(self._absent)"),
+        Change(
+            "framework.core.group_members", "dict.fromkeys((*self._absent, *listed))", "dict.fromkeys(self._absent)"
+        ),
     ),
     "a seat is kept through a restart": (
         Change("framework.core.group_members", "now_ms + grace_of(member)):\n", "now_ms):\n"),

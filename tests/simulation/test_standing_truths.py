@@ -17,11 +17,11 @@ from framework.model.death_reason import DeathReason
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.runtime.app import App
-from framework.services.pool.batches import BatchPool
-from framework.services.pool.run import MessageCounts
 from framework.services.orderly.desk import Lane
 from framework.services.orderly.ends import OrderlyOutcomes
 from framework.services.orderly.watch import StuckWatch
+from framework.services.pool.batches import BatchPool
+from framework.services.pool.run import MessageCounts
 from tests.simulation.checkers import (
     copies_are_asked_for_in_time,
     nothing_left_behind,

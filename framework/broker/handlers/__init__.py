@@ -2,7 +2,7 @@
 
 A function's docstring names where its answer differs from RocketMQ's; where it names nothing, no difference is known.
 `python -m tests.house.pages` writes the docs' table from here. A family is imported when the first of its requests
-comes, or by `load_rest`: all of them together are a third of the box's start.
+comes, or by `load_rest`: all of them together are a third of the built-in broker's start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from framework.wire.codes import RequestCode as Code
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
 
-# What the box lacks is answered only where a tool that people use needs an answer: its line says which.
+# What the built-in broker lacks is answered only where a tool that people use needs an answer: its line says which.
 TABLE: dict[Code, str] = {
     Code.SEND_MESSAGE: "send.send_message",
     Code.PULL_MESSAGE: "pull.pull_message",

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework import private_files
-from framework.cli import box_plugins, options, output, quick_start, transfer
+from framework.cli import broker_plugins, options, output, quick_start, transfer
 from framework.cli.exit_codes import ExitCode
 from framework.cli.shown import explained
 from framework.errors import StoreError, shorten
 from framework.mistakes import AddressWrong, UsageWrong, UsersWrong
 from framework.model import durations
-from framework.settings import box_limits
+from framework.settings import broker_limits
 
 if TYPE_CHECKING:
     from framework.broker.rules import User
@@ -38,7 +38,7 @@ KEY_BYTES = 16
 # With Python's 700 a twelfth of a send's processor time went into looking.
 GARBAGE_OBJECTS = 10_000
 _QUIET_MS = 60_000
-# Handlers that no request has asked for yet are imported one by one once the box serves: its start does not wait for
+# Handlers that no request has asked for yet are imported one by one once the broker serves: its start does not wait for
 # them, and a request that comes when files have run out does not need one.
 REST_AFTER_SECONDS = 0.5
 REST_STEP_SECONDS = 0.01
@@ -107,10 +107,10 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
         "--strict-sql", action="store_true", help="refuse SQL92 filters that RocketMQ accepts and misreads"
     )
     parser.add_argument(
-        "--limit", metavar="NAME=VALUE", type=options.reads(box_limits.limit), action="append", default=[],
-        help=f"change a limit; repeatable: {', '.join(box_limits.LIMITS)}",
+        "--limit", metavar="NAME=VALUE", type=options.reads(broker_limits.limit), action="append", default=[],
+        help=f"change a limit; repeatable: {', '.join(broker_limits.LIMITS)}",
     )  # fmt: skip
-    box_plugins.add_option(parser, "--plugin")
+    broker_plugins.add_option(parser, "--plugin")
     parser.add_argument(
         "--ready-file", metavar="FILE", type=Path, help="write the ready line to this file once it listens"
     )
@@ -215,7 +215,7 @@ async def _serve(arguments: argparse.Namespace) -> ExitCode:
         auth_place=f"--auth {arguments.auth}",
         tls=_tls(arguments),
         settings=_settings(arguments),
-        handlers=box_plugins.handlers_of(arguments.plugin, world.clock),
+        handlers=broker_plugins.handlers_of(arguments.plugin, world.clock),
     )
     asked, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.set_exception_handler(_out_of_files(world.clock))

@@ -11,7 +11,7 @@ import asyncio
 import errno
 from typing import TYPE_CHECKING
 
-from framework.cli import box_plugins, options, output, quick_start
+from framework.cli import broker_plugins, options, output, quick_start
 from framework.cli.exit_codes import ExitCode
 from framework.cli.greeting import banner
 from framework.cli.live.sockets import of_parent
@@ -47,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--port", metavar="P", type=options.number(1, 65_535),
         help=f"the broker's port (default: {PORTS[0]}, or another one where that is taken)",
     )  # fmt: skip
-    box_plugins.add_option(parser, "--box-plugin")
+    broker_plugins.add_option(parser, "--box-plugin")
     parser.add_argument("--json", action="store_true", help="JSON events instead of these lines, as `run --json`")
 
 
@@ -69,7 +69,7 @@ def execute(arguments: argparse.Namespace) -> int:
         return ExitCode.TAKEN
 
 
-class _Box:
+class _BuiltIn:
     """The broker, brought up while the first child is on its way: half of a start would be waiting otherwise."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
@@ -99,7 +99,7 @@ class _Box:
         from framework.net.real_world import real_world
 
         world = real_world()
-        handlers = box_plugins.handlers_of(self._arguments.box_plugin, world.clock)
+        handlers = broker_plugins.handlers_of(self._arguments.box_plugin, world.clock)
         given = self._arguments.port
         for port in PORTS if given is None else ():
             broker = Broker(world, data=None, port=port, handlers=handlers)
@@ -182,7 +182,7 @@ class _Screen:
 async def _develop(arguments: argparse.Namespace) -> int:
     from framework.cli.processes.supervise import Plan, supervise
 
-    box, screen = _Box(arguments), _Screen(arguments)
+    broker, screen = _BuiltIn(arguments), _Screen(arguments)
 
     def files() -> Stamp:
         from framework.cli.watch import watched_files
@@ -207,14 +207,14 @@ async def _develop(arguments: argparse.Namespace) -> int:
         ends_unheard=True,
         survives=True,
         on_line=screen.line,
-        greeting=box.address,
+        greeting=broker.address,
         on_configured=screen.configured,
         on_ready=screen.ready,
     )
     try:
         code, totals = await supervise(plan)
     finally:
-        await box.close()
+        await broker.close()
     if arguments.json:
         output.say(output.stopped_event(totals))
     elif screen.has_begun or code in {ExitCode.CLEAN, ExitCode.ABANDONED}:

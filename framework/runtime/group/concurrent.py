@@ -20,15 +20,15 @@ from framework.runtime.group.plan import GroupPlan, Handling
 from framework.runtime.group.popping import PopCopies
 from framework.runtime.report.stacks import place_of
 from framework.services.call.batch_calls import Batching
+from framework.services.outcome.again import HeldMessages, RetryInPlace
+from framework.services.outcome.outcomes import Decide, Outcomes
+from framework.services.outcome.retry_sender import RetrySender, SendsBack
+from framework.services.outcome.trials import HeldChunks, Trials
 from framework.services.pool.batches import BatchPool
 from framework.services.pool.expiry import Expiry, WatchedPool
 from framework.services.pool.run import AtWork, at_work
 from framework.services.pool.tasks import WorkerPool
 from framework.services.pool.threads import ThreadPool
-from framework.services.outcome.again import RetryInPlace, HeldMessages
-from framework.services.outcome.outcomes import Decide, Outcomes
-from framework.services.outcome.retry_sender import SendsBack, RetrySender
-from framework.services.outcome.trials import HeldChunks, Trials
 from framework.services.queue.pull import PullLoop
 from framework.services.supervise import supervise
 
@@ -68,7 +68,8 @@ class Concurrent:
             clock=world.clock, chance=world.chance, tree=tree,
         )  # fmt: skip
         self.not_success = Outcomes(
-            plan.name, plan.max_retries, decide, counts=parts.counts, retry_sender=self._retry_sender, retries=self._retries,
+            plan.name, plan.max_retries, decide,
+            counts=parts.counts, retry_sender=self._retry_sender, retries=self._retries,
             held=HeldMessages(plan.name, tree), reports=parts.reports, clock=world.clock, ended=self.trials.ended,
         ).not_success  # fmt: skip
 

@@ -31,9 +31,9 @@ from framework.runtime.group.progressing import Progressing
 from framework.runtime.report.stacks import place_of
 from framework.runtime.reports import GroupReports, Reports
 from framework.services.clocks import Ages
-from framework.services.pool.run import MessageCounts
 from framework.services.offsets.commit import CommitLoop
 from framework.services.offsets.nothing_kept import NOTHING_KEPT
+from framework.services.pool.run import MessageCounts
 from framework.services.queue.intake import Part, Skips
 from framework.services.queue.leaving import Leaving
 from framework.services.queue.pacing import Paced, Pacing

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from framework.core.retry import decide, decide_broadcasting, decide_in_order
 from framework.core.member_lists import MemberList
+from framework.core.retry import decide, decide_broadcasting, decide_in_order
 from framework.model.contracts import AllocationStrategy
 from framework.model.pulled import PullResult
 from framework.model.queue import MessageQueue

@@ -16,13 +16,13 @@ from framework.model.outcome import Extend, Outcome
 from framework.model.queue import MessageQueue
 from framework.runtime.group.parts import GroupParts
 from framework.runtime.group.plan import GroupPlan, Handling
-from framework.services.pool.run import AtWork
-from framework.services.orderly.pool import Orderly
 from framework.services.orderly.ends import OrderlyOutcomes
 from framework.services.orderly.lease import LeaseLoop
+from framework.services.orderly.pool import Orderly
 from framework.services.orderly.watch import lanes_at_work, retrying
 from framework.services.outcome.outcomes import Decide
 from framework.services.outcome.trials import Trials
+from framework.services.pool.run import AtWork
 from framework.services.queue.pull import GroupSide, PullLoop, TakesChunks
 from framework.services.supervise import supervise
 

@@ -23,10 +23,10 @@ from framework.services.call.resources import AnyResource
 from framework.services.call.run_once import run_once
 from framework.services.call.trace import ConsumeTrace
 from framework.services.call.undecodable import Undecodable
-from framework.services.pool.run import is_given_up
 from framework.services.offsets.local_offsets import OffsetFiles
 from framework.services.orderly.desk import InOrder
 from framework.services.outcome.trials import Trials
+from framework.services.pool.run import is_given_up
 from framework.settings.consumers import ConsumerSettings
 
 

@@ -33,7 +33,7 @@ _ACCESS_KEY_SHOWN = 4
 
 def configure(settings: AppSettings, *, stream: Any = None, first: Iterable[Processor] = ()) -> None:
     """Log as the settings say, from here on. `first` are a command's own processors."""
-    from framework.runtime.logs.places import with_place  # what consumes; the box does without
+    from framework.runtime.logs.places import with_place  # what consumes; the built-in broker does without
 
     as_json = settings.logging.format == "json"
     begin(
@@ -51,7 +51,7 @@ def begin(
     first: Iterable[Processor] = (),
     levels: Mapping[str, str] | None = None,
 ) -> None:
-    """Log from here on, without settings: the box has none. Colours only where a person is looking."""
+    """Log from here on, without settings: the built-in broker has none. Colours only where a person is looking."""
     target = stream if stream is not None else sys.stderr
     read_ids()
     processors: list[Processor] = [

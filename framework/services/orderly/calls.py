@@ -16,8 +16,8 @@ from framework.model.message import Message
 from framework.ports import Clock, Workers
 from framework.services.call.batch_calls import Batching, Results, results_of
 from framework.services.call.run_once import at_once, failure_awaited, heeded, on_thread
-from framework.services.pool.run import RUNNING
 from framework.services.orderly.desk import Lane
+from framework.services.pool.run import RUNNING
 
 RUN_SECONDS = 0.02  # how long a worker or a thread goes on before it comes home, so that offsets move
 

@@ -15,8 +15,8 @@ import structlog
 from framework.hooks.listeners import NO_LISTENERS, Listeners
 from framework.model.delivery import Delivery
 from framework.ports import Clock
-from framework.services.pool.run import AtWork
 from framework.services.orderly.desk import Desk, Lane
+from framework.services.pool.run import AtWork
 
 log = structlog.get_logger()
 

@@ -14,15 +14,15 @@ import structlog
 from framework.core.chunk import Chunk
 from framework.core.results import Result, result_of
 from framework.core.retry import SendBack, Settle, Stay, cut_short
+from framework.model.death_reason import DeathReason
 from framework.model.delay_levels import LEVEL_MAX
 from framework.model.durations import to_text
-from framework.model.death_reason import DeathReason
 from framework.model.message import Message
 from framework.model.outcome import Outcome
 from framework.ports import Clock
-from framework.services.pool.run import MessageCounts
-from framework.services.outcome.again import CAUSES, RetryInPlace, HeldMessages
+from framework.services.outcome.again import CAUSES, HeldMessages, RetryInPlace
 from framework.services.outcome.retry_sender import Parked, RetrySender
+from framework.services.pool.run import MessageCounts
 from framework.services.queue.pull import PullLoop
 
 log = structlog.get_logger()

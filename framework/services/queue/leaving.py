@@ -12,8 +12,8 @@ from framework import marks
 from framework.core.offsets import OffsetTable
 from framework.model.queue import MessageQueue
 from framework.ports import Clock
-from framework.services.pool.run import MessageCounts
 from framework.services.offsets.commit import CommitLoop
+from framework.services.pool.run import MessageCounts
 from framework.services.queue.pull import PullLoop
 
 log = structlog.get_logger()

@@ -30,9 +30,9 @@ from framework.model.pulled import Damaged, Failed, Found, NothingNew, PullResul
 from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
-from framework.services.pool.run import MessageCounts
 from framework.services.offsets.nothing_kept import NOTHING_KEPT, NothingKept
 from framework.services.offsets.progress import QueueProgress
+from framework.services.pool.run import MessageCounts
 from framework.services.queue.intake import Further, Part, show_example
 from framework.services.queue.popped import PopQueue
 from framework.services.queue.position import StartingPoint, doubt_settled, reached_before

@@ -33,7 +33,9 @@ class UpdateOffsetRequest(GroupQueueRequest, code=RequestCode.UPDATE_CONSUMER_OF
     commit_offset: int
     broker_name: str | None = wire("bname", default=None)
     epoch: int | None = None
-    """Of the acquisition that commits; the box refuses it where a higher one was given out. Others do not look."""
+    """Of the acquisition that commits; the built-in broker refuses it where a higher one was given out. Others do not
+    look.
+    """
 
 
 class MaxOffsetRequest(RequestHeader, code=RequestCode.GET_MAX_OFFSET):

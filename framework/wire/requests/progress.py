@@ -1,4 +1,6 @@
-"""Progress above a gap, as the box keeps it: records in bodies, one a queue of a group, each under an epoch."""
+"""Progress above a gap, as the built-in broker keeps it: records in bodies, one a queue of a group, each under an
+epoch.
+"""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ import structlog
 from framework.errors import RecordDamaged, shorten
 from framework.model.answers import understood
 from framework.model.contracts import Taking
-from framework.model.delay_levels import TO_DEAD_LETTERS
 from framework.model.death_reason import DeathReason
+from framework.model.delay_levels import TO_DEAD_LETTERS
 from framework.model.outcome import DeadLetter
 from framework.model.queue import MessageQueue
 from framework.reading import OffsetsGone, Reader, ReaderSettings

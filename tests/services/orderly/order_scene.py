@@ -24,10 +24,10 @@ from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
 from framework.services.call.batch_calls import batching_for
 from framework.services.call.deliver import DeliveryHooks, Rules
-from framework.services.pool.run import MessageCounts
-from framework.services.orderly.pool import Orderly
 from framework.services.orderly.desk import Desk, InOrder
 from framework.services.orderly.ends import OrderlyOutcomes
+from framework.services.orderly.pool import Orderly
+from framework.services.pool.run import MessageCounts
 from framework.services.queue.position import StartingPoint
 from framework.services.queue.pull import PullLoop
 from framework.services.recurring import Recurring

@@ -18,14 +18,14 @@ from framework.model.message import Message
 from framework.model.outcome import RetryLater
 from framework.model.queue import MessageQueue
 from framework.net.task_tree import TaskTree
+from framework.services.outcome.again import CAUSES, HeldMessages, started_again
 from framework.services.pool.run import MessageCounts
 from framework.services.pool.tasks import WorkerPool
 from framework.services.pool.threads import ThreadPool
-from framework.services.outcome.again import CAUSES, HeldMessages, started_again
 from framework.services.queue.position import StartingPoint
 from framework.services.queue.pull import PullLoop
-from tests.services.pool.test_threads import InlineWorkers
 from tests.services.parts import PLENTY, QUEUE, LoopClock, Plan, messages_from, play, play_logged, start, told
+from tests.services.pool.test_threads import InlineWorkers
 
 T = TypeVar("T")
 REMEDY = "codec zstd is missing: install zstandard"

@@ -22,8 +22,8 @@ from framework.services.pool.expiry import Expiry
 from framework.services.pool.run import RUNNING
 from framework.services.pool.threads import ThreadPool
 from tests.patience import PATIENCE_S, until, wait_until
-from tests.services.pool.test_expiry import sleep_long
 from tests.services.parts import Books, end, start
+from tests.services.pool.test_expiry import sleep_long
 
 LIMIT_MS = 1_000
 """Much more than a quick handler has ever taken, on the busiest machine."""

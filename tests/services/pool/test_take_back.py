@@ -17,8 +17,8 @@ from framework.net.real_world import RealWorkers
 from framework.services.pool.tasks import WorkerPool
 from framework.services.pool.threads import ThreadPool
 from tests.patience import until
-from tests.services.pool.test_threads import Awaited, InlineWorkers, play_for_real
 from tests.services.parts import Books, LoopClock, end, play, start, turns
+from tests.services.pool.test_threads import Awaited, InlineWorkers, play_for_real
 
 FAILURES = 5
 

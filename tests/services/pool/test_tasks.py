@@ -1,4 +1,4 @@
-"""WorkerPool: each message once, never more at once than there are workers, and nothing a message beside the handler."""
+"""WorkerPool: each message once, never more at once than there are workers; nothing per message beside the handler."""
 
 from __future__ import annotations
 

@@ -14,11 +14,13 @@ from tests.simulation.history import History
 NAME = "nothing piles up"
 OWED = frozenset(
     {
-        "BatchPool._ready", "BatchPool._running", "BatchPool.fenced", "WorkerPool._ready", "WorkerPool.fenced", "Orderly._ready",
+        "BatchPool._ready", "BatchPool._running", "BatchPool.fenced", "WorkerPool._ready", "WorkerPool.fenced",
+        "Orderly._ready",
         "ThreadPool._out", "ThreadPool._ready", "ThreadPool.fenced", "Expiry._decided", "Window.again",
         "Line._portions", "Line._tries", "Line._uncommitted", "Line.after_copies", "Line.copies", "Window._chunks",
         "RetrySender._of_next_owner",
-        "RetrySender._of_window", "RetrySender._parked", "RetrySender._stuck", "RetrySender._waiting", "ConsumerGroup._resets",
+        "RetrySender._of_window", "RetrySender._parked", "RetrySender._stuck", "RetrySender._waiting",
+        "ConsumerGroup._resets",
         "RetryRooms._under_way", "RouteTable._under_way", "FrameWriter._waiting",
         "FrameWriter.frames", "AnswerWriter._waiting", "AnswerWriter.frames", "Large._waiting", "Turns._waiting",
         "Served._works", "Served._inbox", "Served._commands", "SavedTable._dirty", "SavedTable._in_flight",

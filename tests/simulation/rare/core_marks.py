@@ -8,8 +8,8 @@ from functools import wraps
 from unittest.mock import patch
 
 from framework.core.group_members import GroupMembers
-from framework.core.ranges import ProgressRecord, within_limit
 from framework.core.member_lists import MemberList, MemberLists
+from framework.core.ranges import ProgressRecord, within_limit
 from framework.services.offsets import progress
 
 CAME_BACK = "a member came back to its seat"
