@@ -21,14 +21,14 @@ from framework.net.real_clock import RealClock
 def add_change(parser: argparse.ArgumentParser) -> None:
     """Options of every command that changes something."""
     parser.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
-    parser.add_argument("--yes", action="store_true", help="do it without asking; needed where nobody can answer")
+    parser.add_argument("--yes", action="store_true", help="do it without asking; needed without a terminal")
 
 
 def check_askable(arguments: argparse.Namespace) -> None:
     """Refuse where somebody would have to be asked, and nobody can be."""
     is_asked = not (arguments.dry_run or arguments.yes)
     if is_asked and (arguments.json or not sys.stdin.isatty() or not sys.stderr.isatty()):
-        raise CommandRefused("nobody can be asked here; add --yes to do it, or --dry-run to see what it would do")
+        raise CommandRefused("this is no terminal to ask at; add --yes to do it, or --dry-run to see what it would do")
 
 
 def is_agreed(

@@ -108,7 +108,7 @@ def replies(function: F) -> F:
     """Send what the handler returns to the producer whose `request()` waits for it, before its message is done.
 
     A text or bytes is the body; a pydantic model, dataclass, struct or dict becomes JSON. Nothing, or a result such as
-    `RetryLater`, is no reply. A message that is no request is handled as ever, and what is returned goes nowhere. So
+    `RetryLater`, is no reply. A message that is no request is handled as usual, and what is returned goes nowhere. So
     does a reply that comes too late: it is dropped and counted, and the message is done.
     """
     plain, findings = found_so_far(function)

@@ -48,7 +48,8 @@ class Fields:
     """A value of named fields. Its subclasses are as `dataclass(frozen=True, kw_only=True)` at a third of its cost.
 
     There are some two hundred such classes, and what a dataclass compiles for each made up a third of the start of the
-    built-in broker. So they share their comparison and their repr, and nothing but the type checker keeps fields from being set.
+    built-in broker. So they share their comparison and their repr, and only the type checker keeps fields from being
+    set.
     """
 
     def __init_subclass__(cls) -> None:

@@ -65,7 +65,7 @@ def test_the_json_has_the_fields_of_the_contract(box: ThreadBox, capsys: pytest.
 def test_a_message_without_a_trace_says_so(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:
     assert ExitCode.CLEAN == main.run(["trace", "ID2", "--topic", "orders", "--name-server", box.address])
 
-    assert "nobody wrote a trace of it" in capsys.readouterr().err
+    assert "no client wrote a trace of it" in capsys.readouterr().err
 
 
 def test_a_message_that_is_nowhere_ends_with_1(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:

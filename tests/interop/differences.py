@@ -138,9 +138,9 @@ DIFFERENCES = (
     _row("moments as text", "time_span", _moment_as_text),
     _row("delay of nothing read", "time_span", _delay_of_nothing),
     _row("odd commits", "commit committed groups_of_topic", _odd_commit),
-    _row("filters nobody understands", "pull", _nonsense),
+    _row("unknown filters", "pull", _nonsense),
     _row("subscriptions of pulls", "subscription", _remembered),
-    _row("queues nobody wrote to", "places unwritten", _no_queue),
+    _row("unwritten queues", "places unwritten", _no_queue),
     _row("topics that are not writable", "sealed", _sealed),
     _row(
         "short heartbeats", "brief",

@@ -33,7 +33,7 @@ def query_assignment(request: Request) -> Answer:
     where it is to keep what it has.
 
     Differences: a topic's queues are known at once, where RocketMQ's broker looks for a changed route every half
-    minute. A group pulls where nobody set a mode (401), as there.
+    minute. A group pulls where no mode was set (401), as there.
     """
     asked = AssignmentQuery.decode(request.command.body)
     mode = request.node.pops.modes.get(asked.group, asked.topic)

@@ -34,7 +34,7 @@ def update_group(request: Request) -> Answer:
 def update_groups(request: Request) -> Answer:
     """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST (225): several groups at once; answered when they are on disk.
 
-    Differences: those of 200. The groups before one that is refused have been made.
+    Differences: those of 200. The groups before a refused one have been made.
     """
     for config in GroupConfigList.decode(request.command.body).groups:
         put_group(request.node.rules, config)

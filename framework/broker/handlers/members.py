@@ -39,8 +39,9 @@ def heart_beat(request: Request) -> Answer:
 
     Differences: a short one (V2) on a connection that has sent no whole one is answered with IS_SUB_CHANGE, so that a
     whole one follows; RocketMQ takes the member without its subscriptions until something changes. If all heartbeats
-    together hold more than `--limit heartbeat-bytes`, one that adds to it gets 2; known members stay. An expression has
-    65,536 characters at most, else 29. SQL92 is read at the first pull, which is told what is wrong with it.
+    together hold more than `--limit heartbeat-bytes`, a heartbeat that adds to it gets 2; known members stay. An
+    expression has 65,536 characters at most, else 29. SQL92 is read at the first pull, which is told what is wrong with
+    it.
     """
     heartbeat = Heartbeat.decode(request.command.body)
     node, command = request.node, request.command

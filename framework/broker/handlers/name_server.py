@@ -83,8 +83,8 @@ def wipe_write_perm(request: Request) -> Answer:
     """WIPE_WRITE_PERM_OF_BROKER (205): routes show none of a broker's topics as writable; answers their number.
 
     Differences: it holds until the other of 205 and 327, or a restart. RocketMQ's name server forgets it when the
-    broker registers a changed topic, and 327 makes every topic 6, also one that was never writable. The broker itself
-    stores what reaches it, as RocketMQ's does.
+    broker registers a changed topic, and 327 makes every topic 6, also a topic that was never writable. The broker
+    itself stores what reaches it, as RocketMQ's does.
     """
     header = request.header(WipeWritePermissionRequest)
     count = _wipe(request.node.neighbours(), header.broker_name, is_wiped=True)

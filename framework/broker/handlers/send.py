@@ -216,9 +216,9 @@ def recall_message(request: Request) -> Answer:
     """RECALL_MESSAGE (370): a message that waits for its time is taken off the schedule; 16 where recall is switched
     off.
 
-    Differences: on by default (RocketMQ: off). A handle of this broker also says where the message lies; one that does
-    not fit its message is refused with 604. The message is taken off at once, where RocketMQ stores a second one that
-    cancels the first when both are due. Asked twice it succeeds twice. A due message is never taken off.
+    Differences: on by default (RocketMQ: off). A handle of this broker also says where the message lies; a handle that
+    does not fit its message is refused with 604. The message is taken off at once, where RocketMQ stores a second
+    message that cancels the first when both are due. Asked twice it succeeds twice. A due message is never taken off.
     """
     try:
         return _recall(request)

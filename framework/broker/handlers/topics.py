@@ -39,7 +39,7 @@ def update_topic(request: Request) -> Answer:
 def update_topics(request: Request) -> Answer:
     """UPDATE_AND_CREATE_TOPIC_LIST (18): several topics at once; answered when they are on disk.
 
-    Differences: those of 17. The topics before one that is refused have been made, as in RocketMQ.
+    Differences: those of 17. The topics before a refused one have been made, as in RocketMQ.
     """
     for config in TopicConfigList.decode(request.command.body).topics:
         changes = ",".join(_change(name, value) for name, value in config.attributes.items())

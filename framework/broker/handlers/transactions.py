@@ -96,8 +96,8 @@ _EVER_MS = 1 << 62
 def resume_half_message(request: Request) -> Answer:
     """RESUME_CHECK_HALF_MESSAGE (323): a half message that was given up is asked about anew; 1 where there is none.
 
-    Differences: the transaction itself is opened again, its checks counted from 0, and one that has ended is refused
-    with 1. RocketMQ puts a second half message beside it each time, also of one that is committed: both are then
+    Differences: the transaction itself is opened again, its checks counted from 0, and an ended one is refused
+    with 1. RocketMQ puts a second half message beside it each time, also of a committed one: both are then
     delivered.
     """
     header = request.header(ResumeHalfMessageRequest)

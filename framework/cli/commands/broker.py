@@ -90,7 +90,7 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--admission", metavar="10s", type=options.reads(durations.to_ms),
-        help="a new member gets queues after this long (default 0s); one that keeps leaving waits up to 5m",
+        help="a new member gets queues after this long (default 0s); a member that keeps leaving waits up to 5m",
     )  # fmt: skip
     parser.add_argument(
         "--durability", choices=("full", "relaxed"), default="full",

@@ -106,6 +106,6 @@ def _say_more(arguments: argparse.Namespace, found: MessageTrace) -> None:
         )
     elif not found.is_traced:
         output.tell(
-            "trace: nobody wrote a trace of it, so its copies alone tell of attempts; "
+            "trace: no client wrote a trace of it, so its copies alone tell of attempts; "
             "groups with `trace: true` in their settings write one"
         )

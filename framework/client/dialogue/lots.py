@@ -59,8 +59,8 @@ class Lots:
     """Those of one name: `Lots(producer, "nightly", records="nightly-lots")`.
 
     `records` is a topic that exists, on one broker, with one queue or more; no other use is made of it. `unconfirmed`
-    is how long a broker may take for an end that it did not confirm, `patience` how long one that is away is waited
-    for. A process has one Lots of a name, and one process at a time settles.
+    is how long a broker may take for an end that it did not confirm, `patience` how long a broker that is away is
+    waited for. A process has one Lots of a name, and one process at a time settles.
     """
 
     def __init__(
