@@ -96,7 +96,7 @@ BARS = (
         figure=_ratio("pss_mb", "4", java_case="1"), most=0.3,
     ),
     Bar(what="start of `run`: CPU", name="start", figure=_ours("cpu_s", "run"), most=0.45, unit="s"),
-    Bar(what="start of the box: CPU", name="start", figure=_ours("cpu_s", "box"), most=0.2, unit="s"),
+    Bar(what="start of the built-in broker: CPU", name="start", figure=_ours("cpu_s", "box"), most=0.2, unit="s"),
     Bar(what="sending batches: rate", name="produce-batch", figure=_ratio(RATE), least=1),
     Bar(what="sending batches: CPU a message", name="produce-batch", figure=_ratio(CPU), most=0.5),
     Bar(what="256 sends at once: CPU each", name="produce-concurrent", figure=_ours(CPU), most=35, unit="us"),

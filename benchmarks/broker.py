@@ -1,4 +1,4 @@
-"""What the broker in the box takes and gives, beside a real RocketMQ in the same run.
+"""What the built-in broker takes and gives, beside a real RocketMQ in the same run.
 
     python -m benchmarks.broker --json broker.json
 

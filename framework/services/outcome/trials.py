@@ -35,7 +35,7 @@ CAUSE_MAX = 160
 TIMED_OUT = "no result within `timeout`"
 
 
-class HeldMessages(Protocol):
+class HeldByBreaker(Protocol):
     """The messages that wait, as a kind of group keeps them."""
 
     def hold(self, pull: PullLoop) -> None:
@@ -63,7 +63,7 @@ class Trials:
     """One per group. On the event loop's thread."""
 
     def __init__(
-        self, group: str, limit: int, held: HeldMessages, owned: Mapping[MessageQueue, PullLoop],
+        self, group: str, limit: int, held: HeldByBreaker, owned: Mapping[MessageQueue, PullLoop],
         at_once: Callable[[str], int], *, clock: Clock, chance: Chance, tree: TaskTree,
     ) -> None:  # fmt: skip
         """`at_once`: how many messages one call of a topic's handler takes."""
