@@ -234,7 +234,7 @@ def test_bytes_that_are_not_remoting_end_this_channel_only() -> None:
 
     reason, *ended = virtually(story)
     assert [True, True] == ended
-    assert "in an application set cluster.tls.enabled: true, for the built-in broker give --tls-cert FILE" in str(reason)
+    assert "set cluster.tls.enabled: true, for the built-in broker give --tls-cert FILE" in str(reason)
 
 
 def test_a_frame_that_stands_still_ends_the_channel() -> None:
