@@ -146,11 +146,17 @@ class _Outbox:
         wait_s, pause = self._options.broker_wait_ms / 1000, PAUSE_SECONDS
         until = time.monotonic() + wait_s
         least = 1 if queue is None else SAME_QUEUE_ATTEMPTS  # without a queue, the producer has tried others
+        is_somebody_there = False
         for attempt in count(1):
             try:
                 return await send()
             except (BrokerUnreachable, Refused) as error:
-                if not self._is_away(error) or (attempt >= least and time.monotonic() >= until):
+                if not self._is_away(error):
+                    if is_somebody_there or not (isinstance(error, Refused) and error.code == _NO_TOPIC):
+                        raise
+                    is_somebody_there = True  # since a moment ago, maybe: brokers bring their topics
+                    continue
+                if attempt >= least and time.monotonic() >= until:
                     raise
                 if attempt == 1 and wait_s:
                     warn(f"{error}; waiting for {wait_s:g} s, as brokerWait says")

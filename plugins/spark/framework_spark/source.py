@@ -183,11 +183,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _everything(self, done: Ends) -> Ends:
         """The ends of all queues, those that are done among them; BrokerUnreachable where one's broker is away."""
-        known = set(self._here.queues(fresh=True))
+        self._here.queues(fresh=True)
         ends = self._here.ends()
-        for queue in done.keys() - ends.keys():
-            if self._is_wanted(queue) and (queue in known or not self._here.is_registered(queue.broker)):
-                raise BrokerUnreachable(f"{queue}: broker {queue.broker} is away")
+        absent = {queue for queue in done.keys() - ends.keys() if self._is_wanted(queue)}
+        away = {queue for queue in absent if not self._here.is_registered(queue.broker)}
+        if absent - away:
+            away |= absent & set(self._here.queues(fresh=True))  # brokers come back with their topics
+        for queue in away:
+            raise BrokerUnreachable(f"{queue}: broker {queue.broker} is away")
         return ends
 
     def _is_wanted(self, queue: MessageQueue) -> bool:

@@ -7,16 +7,20 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from framework_spark.datasource import RocketMQ
-from framework_spark.options import source_options
+from framework_spark.options import sink_options, source_options
+from framework_spark.outgoing import Outgoing
 from framework_spark.schema import SCHEMA
+from framework_spark.sink import send_rows
 from framework_spark.source import Piece, StreamReader
 from framework_spark.survey import DataLost
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from framework.broker.intercept import Interceptor
+from framework.broker.request import Request
 from framework.errors import BrokerUnreachable, ConfigurationError, Refused
 from framework.mistakes import NotInCluster
 from framework.wire.bodies.route import ClusterInfo
@@ -68,6 +72,26 @@ def unregistered(box: ThreadBox, filled: str) -> Iterator[Interceptor]:
         answering(box, RequestCode.GET_ROUTEINFO_BY_TOPIC, NO_TOPIC) as asked,
     ):
         yield asked
+
+
+@contextmanager
+def registered_once_asked(box: ThreadBox, times: int = 1) -> Iterator[Interceptor]:
+    """The broker of a topic registers in the moment after the topic was asked for."""
+    nobody = RemotingCommand(0, body=b'{"brokerAddrTable":{},"clusterAddrTable":{}}')
+
+    def no_topic(_: Request) -> RemotingCommand:
+        cluster.times = cluster.hits
+        return NO_TOPIC
+
+    cluster = Interceptor(code=RequestCode.GET_BROKER_CLUSTER_INFO, answer=nobody, when=lambda _: not cluster.is_spent)
+    cluster.times = None
+    route = Interceptor(code=RequestCode.GET_ROUTEINFO_BY_TOPIC, answer=no_topic, times=times)
+    undo = [box.broker.intercept(each) for each in (cluster, route)]
+    try:
+        yield route
+    finally:
+        for each in undo:
+            each()
 
 
 def planned(reader: StreamReader) -> list[Any]:
@@ -188,6 +212,28 @@ def test_a_queue_whose_broker_has_just_come_back_is_not_lost(
         assert done == reader.latestOffset(done, ALL)
 
     assert done == reader.latestOffset(done, ALL)
+
+
+def test_a_broker_that_registers_between_two_questions_is_not_taken_for_a_topic_that_is_gone(
+    box: ThreadBox, filled: str, stream: Callable[..., StreamReader]
+) -> None:
+    """Each is asked for its topic, which is not there yet, and then for its broker, which is."""
+    with registered_once_asked(box) as route:
+        assert 0 == stream(topic=filled).initialOffset()[filled]["broker-a"]["0"]
+        assert route.is_spent
+
+    reader = stream(topic=filled)
+    start = reader.initialOffset()
+    with unregistered(box, filled):
+        reader.prepareForTriggerAvailableNow()
+    with registered_once_asked(box) as route:
+        assert 10 == reader.latestOffset(start, ALL)[filled]["broker-a"]["0"]
+        assert route.is_spent
+
+    options = sink_options({"nameServers": box.address, "topic": filled})
+    with registered_once_asked(box, times=2) as route:  # a producer asks for the template of new topics, too
+        send_rows(options, Outgoing(options, iter([pa.RecordBatch.from_pydict({"body": [b"late"]})]), "q/0/0"))
+        assert route.is_spent
 
 
 def test_each_queue_that_lost_something_is_named(
