@@ -30,9 +30,10 @@ REVERSED = ("app_stopping", "after_consume", "after_send")
 """Called in the opposite order."""
 SLOW_SECONDS = limits.SLOW_HOOK_MS / 1000
 ALL = 9
-LOOKED_AT_FIRST, LOOKED_AT_AFTER = 1_000, 10_000
-"""Calls in which each hook's time is taken: the first ones, and so many after hooks have been slow. The clock costs
-more than a hook that counts something; in all others the hooks' time is taken together.
+LOOKED_AT_FIRST, LOOKED_AT_AFTER = 1_000, 1_000
+"""Calls in which each hook's time is taken: the first ones, and so many after a delivery that took as long as a slow
+hook, be it for its handler or for a hook. The clock costs more than a hook that counts something; of all others it is
+asked once, at the end.
 """
 
 
@@ -76,7 +77,7 @@ class Calls:
         self._figures = tuple(by_hook.get("figures", ()))
         before = tuple((each.function, each) for each in by_hook.get("before_consume", ()))
         self.before: tuple[Callable[[Delivery], Drop | RetryLater | None], ...] = (
-            (self._call_before(before),) if before else ()
+            (self._call_before(before, is_last=not by_hook.get("after_consume")),) if before else ()
         )
         """One call for all of them, as for `after`: a delivery pays for no more than the hooks themselves."""
         self.around = tuple(Around(each, self) for each in by_hook.get("around_consume", ()))
@@ -130,9 +131,11 @@ class Calls:
             self.timed(each, self.now() - began)
 
     def _call_before(
-        self, pairs: Sequence[tuple[Callable[..., Any], Implementation]]
+        self, pairs: Sequence[tuple[Callable[..., Any], Implementation]], *, is_last: bool
     ) -> Callable[[Delivery], Drop | RetryLater | None]:
-        """All `before_consume`, in calling order, until one has a verdict."""
+        """All `before_consume`, in calling order, until one has a verdict. `is_last`: nothing is called after it that
+        would notice a slow one.
+        """
 
         def call(delivery: Delivery) -> Drop | RetryLater | None:
             if self.looks > 0:
@@ -145,7 +148,7 @@ class Calls:
                     continue
                 if verdict is not None and (answer := self._checked(each, verdict)) is not None:
                     return answer
-            if self.now() - delivery.started > SLOW_SECONDS:
+            if is_last and self.now() - delivery.started > SLOW_SECONDS:
                 self.looks = LOOKED_AT_AFTER  # find out which was slow
             return None
 
@@ -191,7 +194,7 @@ class Calls:
                         reject_unrun(answer, each.hook)
                 except BaseException as error:  # noqa: BLE001 - border: a hook's
                     self.failed(each, error)
-            if self.now() - delivery.started - elapsed_ms / 1000 > SLOW_SECONDS:
+            if self.now() - delivery.started > SLOW_SECONDS:
                 self.looks = LOOKED_AT_AFTER
 
         def closely(*arguments: object) -> None:
