@@ -39,6 +39,7 @@ class OrderCalls:
             slot = _slot_of(lane, portion.window)
             RUNNING.set(slot)
             ended, result = await on_thread(self._workers, self._threaded(lane, portion, message, slot))
+            slot.worker = None
         portion.chunk.spent += self._clock.monotonic() - entered
         return ended, result
 
@@ -70,7 +71,7 @@ class OrderCalls:
             lane.unsaid += 1
             if lane.unsaid == 1:
                 loop.call_soon(self._tell, lane)
-        slot.message = None
+        slot.message = slot.worker = None  # a task whose context has the slot, and which ends: no circle is left of it
         return int(result is None), result
 
     async def run_batch(self, lane: Lane, places: Sequence[Place], batching: Batching) -> Results:
@@ -90,7 +91,7 @@ class OrderCalls:
         is_async = batching.is_async
         call = batching.call if is_async else in_time
         results = await results_of(call, messages, is_async=is_async, workers=self._workers)
-        slot.batch = 0
+        slot.batch, slot.worker = 0, None
         places[0][0].chunk.spent += self._clock.monotonic() - entered
         return results
 

@@ -162,6 +162,7 @@ class BatchPool:
             if slot.verdicts is None:
                 raise
         finally:
+            slot.worker = None  # whose context has the slot: a circle, and its messages would stay until it is found
             if slot.verdicts is None:
                 self._leave(slot)
         if slot.verdicts is None:
