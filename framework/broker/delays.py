@@ -12,12 +12,11 @@ from typing import NamedTuple, TypeAlias
 import structlog
 
 from framework.broker.answers import Refusal
-from framework.broker.rounds import ROUND_MAX, Rounds
+from framework.broker.rounds import ROUND_MAX, Rounds, Timers
 from framework.broker.settings import BrokerSettings
 from framework.broker.store import delayed, halves, popped
 from framework.broker.store.store import Store
 from framework.broker.store.writer import Stored, Transaction
-from framework.broker.timers import Timers
 from framework.errors import shorten
 from framework.marks import sometimes
 from framework.model.message import DELAY_LEVEL

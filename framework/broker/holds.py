@@ -12,9 +12,9 @@ from sys import getsizeof
 
 from framework.broker.answers import Client, Hold
 from framework.broker.filters import CONDITION_BYTES, TAG_BYTES
+from framework.broker.rounds import Timer, Timers
 from framework.broker.store.queues import Queue
 from framework.broker.store.writer import Row
-from framework.broker.timers import Timer, Timers
 from framework.broker.work import Work, asking
 from framework.model.queue import MessageQueue
 from framework.model.sql92 import Expression

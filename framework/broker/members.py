@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from framework.broker.answers import Client, Refusal
 from framework.broker.filters import Wanted, weight_of
-from framework.broker.timers import Timer, Timers
+from framework.broker.rounds import Timer, Timers
 from framework.errors import shorten
 from framework.wire import dialect
 from framework.wire.codes import ResponseCode

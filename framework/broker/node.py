@@ -17,6 +17,7 @@ from framework.broker.notices import Notices
 from framework.broker.pops import Pops
 from framework.broker.rates import Throughput
 from framework.broker.retention import Retention
+from framework.broker.rounds import Timer, Timers
 from framework.broker.settings import BrokerSettings
 from framework.broker.store.offsets import Offsets
 from framework.broker.store.progress import ProgressRecords
@@ -25,7 +26,6 @@ from framework.broker.store.store import Store
 from framework.broker.store.topics import load_groups, load_topics
 from framework.broker.store.writer import Row
 from framework.broker.switches import Switches
-from framework.broker.timers import Timer, Timers
 from framework.broker.topic_rules import TopicRules
 from framework.broker.transactions import Transactions
 from framework.broker.users import Users

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from framework.broker.members import BROADCASTING, MemberGroup
-from framework.broker.timers import Timer, Timers
+from framework.broker.rounds import Timer, Timers
 from framework.wire.codes import RequestCode
 from framework.wire.command import ONE_WAY_BIT, RemotingCommand
 

@@ -18,7 +18,7 @@ from framework.broker.filters import Wanted, read_wanted, tag_hash
 from framework.broker.holds import Arrival, Holds
 from framework.broker.loans import Loan
 from framework.broker.records import decode, encode, key_hashes
-from framework.broker.rounds import ROUND_MAX, Rounds
+from framework.broker.rounds import ROUND_MAX, Rounds, Timers
 from framework.broker.store import popped
 from framework.broker.store.offsets import Offsets
 from framework.broker.store.popped import Overdue, PoppedRow
@@ -28,7 +28,6 @@ from framework.broker.store.store import Store
 from framework.broker.store.tables import NamedValues
 from framework.broker.store.topics import Topic
 from framework.broker.store.writer import Row, Transaction
-from framework.broker.timers import Timers
 from framework.broker.topic_rules import TopicRules
 from framework.broker.work import Work
 from framework.model.message import TAGS

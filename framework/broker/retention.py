@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import structlog
 
+from framework.broker.rounds import Timer, Timers
 from framework.broker.settings import BrokerSettings
 from framework.broker.store import expired
 from framework.broker.store.expired import Bounds, ExpiryStep
 from framework.broker.store.store import Store
 from framework.broker.store.writer import Transaction
-from framework.broker.timers import Timer, Timers
 from framework.errors import FrameworkError
 from framework.ports import Clock
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Protocol
 
 from framework.broker.store.writer import Transaction, Writer
-from framework.broker.timers import Timer, Timers
 from framework.errors import FrameworkError
 
 # One write's worth: larger ones would hold the loop while thousands fall due together.
@@ -13,6 +13,19 @@ ROUND_MAX = 200
 # The clock may be set: a step of it is noticed by looking, and written down before a crash could follow.
 _LOOK_S = 1.0
 _STAND_BACK_S = 1.0
+
+
+class Timer(Protocol):
+    """A callback that has not come yet."""
+
+    def cancel(self) -> None: ...
+
+
+class Timers(Protocol):
+    """What the broker needs of an event loop: an asyncio loop fits, and tests turn the time themselves."""
+
+    def time(self) -> float: ...
+    def call_later(self, delay: float, callback: Callable[..., Any], *args: Any) -> Timer: ...
 
 
 class Rounds:

@@ -19,14 +19,13 @@ from framework.broker.delays import Delays
 from framework.broker.filters import tag_hash
 from framework.broker.members import Members
 from framework.broker.records import decode, encode
-from framework.broker.rounds import ROUND_MAX, Rounds
+from framework.broker.rounds import ROUND_MAX, Rounds, Timers
 from framework.broker.settings import BrokerSettings
 from framework.broker.store import halves
 from framework.broker.store.halves import Half
 from framework.broker.store.store import Store
 from framework.broker.store.writer import Stored, Transaction
 from framework.broker.switches import Switches
-from framework.broker.timers import Timers
 from framework.errors import FrameworkError
 from framework.model.message import TAGS, UNIQUE_KEY
 from framework.model.reserved import GIVEN_UP_TOPIC, HALF_TOPIC

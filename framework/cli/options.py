@@ -154,7 +154,7 @@ def stop_limits(arguments: argparse.Namespace) -> Callable[[], tuple[int, int]]:
     """What asks the settings, as they are then, for the drain, and for all that a stop may take; in milliseconds."""
 
     def asked() -> tuple[int, int]:
-        from framework.core.stopping import stop_ms
+        from framework.core.limits import stop_ms
 
         settings = loaded_or_usual(arguments).settings
         return settings.app.drain, stop_ms(settings.app.drain, settings.cluster.request_timeout)

@@ -103,3 +103,14 @@ LATE_MS = 10_000  # beyond the drain limit: for an engine to give up what still 
 TURNS_MS = 5_000  # over which a parent asks its processes to end, one after the other
 EXIT_MS = 2_000  # for an interpreter to end, on a busy machine
 TRIES_LEAVING = 2  # of a key behind others that fails: a poisoned one must not hold up each leave for all that time
+_LEAVING_REQUESTS = 3  # offsets, locks and groups: each waits for a broker that does not answer
+
+
+def after_the_drain_ms(request_timeout_ms: int) -> int:
+    """What may follow or precede the drain in a stop, all together."""
+    return TURNS_MS + LATE_MS + _LEAVING_REQUESTS * request_timeout_ms + EXIT_MS
+
+
+def stop_ms(drain_ms: int, request_timeout_ms: int) -> int:
+    """From the signal to the process's end at most: what a supervisor's patience is held against."""
+    return drain_ms + after_the_drain_ms(request_timeout_ms)

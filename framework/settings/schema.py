@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, ValidationE
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
 
 from framework.core import limits
-from framework.core.stopping import stop_ms
+from framework.core.limits import stop_ms
 from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.model.durations import to_text
 from framework.settings.consumers import ConsumerSettings

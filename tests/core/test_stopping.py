@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from framework.core.stopping import after_the_drain_ms, stop_ms
+from framework.core.limits import after_the_drain_ms, stop_ms
 
 
 def test_by_default_a_stop_takes_56_s_at_most() -> None:

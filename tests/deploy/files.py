@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from framework.core.stopping import stop_ms
+from framework.core.limits import stop_ms
 from framework.settings import sources
 from framework.settings.schema import AppSettings
 

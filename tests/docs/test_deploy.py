@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from framework.cli import main
-from framework.core.stopping import after_the_drain_ms
+from framework.core.limits import after_the_drain_ms
 from framework.settings.schema import AppSettings
 from tests.cli.test_usual_mistakes import SHOP
 from tests.docs.blocks import DOCS, ROOT, Block, blocks, everywhere, page_id

@@ -106,7 +106,7 @@ def _alone(app: App, arguments: argparse.Namespace) -> int:
 
 def _last_limit(app: App, arguments: argparse.Namespace) -> LastLimit:
     from framework.cli.processes.last_limit import LastLimit
-    from framework.core.stopping import stop_ms
+    from framework.core.limits import stop_ms
 
     def limits_ms() -> tuple[int, int]:
         drain_ms = app.stopping.drain_ms

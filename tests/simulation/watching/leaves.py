@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from framework.core import limits
+from framework.core.limits import stop_ms
 from framework.core.queue_flow import QueueState
-from framework.core.stopping import stop_ms
 from framework.runtime.group.progressing import PATIENCE_SECONDS
 from framework.testing.errors import Violation
 from framework.testing.sim.node import Node
