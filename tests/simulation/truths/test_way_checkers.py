@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from framework.model.queue import MessageQueue
 from framework.testing.errors import Violation
 from tests.simulation import checkers as truths
@@ -29,6 +31,7 @@ from tests.simulation.facts import (
     Swallowed,
 )
 from tests.simulation.history import History, Ownership
+from tests.simulation.ways.facts import Published, Returned
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 HOME = str(QUEUE)
@@ -316,3 +319,26 @@ def test_what_a_leaver_had_is_soon_somebody_elses() -> None:
 def test_an_offset_below_nothing_is_never_committed() -> None:
     negative = Committed(1.0, "broker.1", "app-1.1", "billing", QUEUE, -2)
     assert "committed -2 of orders@broker-a:0" in broken(truths.offsets_forward, history(negative))
+
+
+def _receipt(token: str, at: float) -> Returned:
+    return Returned(at, "app-1.1", "billing", QUEUE, 0, token)
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_broken"),
+    [
+        ([started(0), _receipt("a", 2.0), Published(3.0, "broker.1", "a"), finished(0, 4.0)], False),
+        ([started(0), _receipt("a", 2.0), finished(0, 4.0)], True),
+        ([started(0), _receipt("a", 2.0), finished(0, 4.0, "failed")], False),
+        # Twice at one message, after its queue was moved: the second one's receipt is not the first one's.
+        ([started(0), started(0), _receipt("a", 2.0), Published(3.0, "b", "a"), _receipt("b", 3.5), finished(0, 4.0),
+          Published(5.0, "b", "b"), finished(0, 6.0)], False),
+        ([started(0), started(0), _receipt("a", 2.0), finished(0, 4.0), _receipt("b", 4.5), Published(5.0, "b", "b"),
+          finished(0, 6.0)], True),
+    ],
+)  # fmt: skip
+def test_what_is_returned_is_stored_before_its_run_is_done(facts: list[Fact], is_broken: bool) -> None:
+    told = history(*facts, publishing={"billing"})
+
+    assert is_broken == ("was not stored yet" in broken(truths.published_first, told))
