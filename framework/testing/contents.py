@@ -92,10 +92,10 @@ def under_way(broker: Broker) -> Iterator[str]:
     """What will be there without anybody's doing, a line each."""
     if not broker.nodes:
         return
-    writing = broker.nodes[0].store.database.writing
-    if delayed.next_due_ms(writing) is not None:
+    store = broker.nodes[0].store
+    if delayed.next_due_ms(store.database.writing) is not None:
         yield "messages wait for their delay"
-    if writing.in_transaction:
+    if store.writer.is_busy:  # a queue ends where it did until its writers have been told
         yield "a group of writes is under way"
 
 

@@ -242,6 +242,11 @@ class Writer:
         """Where the log ends."""
         return self._place
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether changes are made or committed, or those who wait for a commit are still to be told."""
+        return self._is_busy
+
     def attach(self, table: Saved) -> None:
         """Write this table's changes along with every group."""
         self._tables.append(table)
