@@ -66,24 +66,30 @@ class Survey:
         """
         now = time.monotonic()
         if fresh or must_exist or self._asked_at is None or now - self._asked_at >= REFRESH_SECONDS:
-            # Asked before: brokers bring their topics, so a topic that is missing after that is not there.
-            is_somebody_there = not must_exist or bool(self._reader.brokers())
-            everything = [queue for topic in self._topics() for queue in self._reader.queues(topic)]
+            everything = self._listed()
+            if must_exist and not everything and (missing := self._missing(everything)):
+                if not self._reader.brokers():
+                    raise BrokerUnreachable(f"topic {missing[0]}: no broker is registered at the name servers")
+                everything = self._listed()  # brokers bring their topics, and one may have registered in between
             self._queues = [queue for queue in everything if self._options.where.admits(queue)]
             self._asked_at = now
             if must_exist:
-                self._check_topics({queue.topic for queue in everything}, is_somebody_there)
+                self._check_topics(everything)
                 self._check_assigned(everything)
         return self._queues
 
-    def _check_topics(self, found: set[str], is_somebody_there: bool) -> None:
+    def _listed(self) -> list[MessageQueue]:
+        return [queue for topic in self._topics() for queue in self._reader.queues(topic)]
+
+    def _missing(self, everything: list[MessageQueue]) -> list[str]:
         # A group has a retry topic once something of it is to be tried again.
-        missing = [each for each in self._options.topics if each not in found and not each.startswith(RETRY_PREFIX)]
-        if missing and not found and not is_somebody_there:
-            raise BrokerUnreachable(f"topic {missing[0]}: no broker is registered at the name servers")
-        for topic in missing:
+        found = {queue.topic for queue in everything}
+        return [each for each in self._options.topics if each not in found and not each.startswith(RETRY_PREFIX)]
+
+    def _check_topics(self, everything: list[MessageQueue]) -> None:
+        for topic in self._missing(everything):
             reason = f"topic {topic}: no name server of {', '.join(self._options.settings.name_servers)} knows it"
-            if self._options.fail_on_data_loss or not found:
+            if self._options.fail_on_data_loss or not everything:
                 raise NotInCluster(f"{reason}; create it first")
             warn(f"{reason}; going on without it, as failOnDataLoss=false says")
 
