@@ -24,7 +24,7 @@ from framework.cli.exit_codes import ExitCode
 from framework.cli.output import Event, Totals, event_in, totals_in
 from framework.cli.processes.fork_server import ForkedWorker, ForkServer
 from framework.net.task_tree import TaskTree
-from framework.services.call.notes import ENDS_MAX, EndsSoFar, Note, Notes, shared_memory
+from framework.services.call.notes import ALONE_FROM, ENDS_MAX, EndsSoFar, Note, Notes, shared_memory
 
 log = structlog.get_logger()
 
@@ -188,9 +188,10 @@ class ExitTally:
         """A process ended with these in hand."""
         for note in notes:
             before = max(self.ends.pop(key, EndsSoFar(0, 0)) for key in note.keys)
-            ends = EndsSoFar(before.times + 1, max(before.attempt, note.attempt))
+            is_counted = before.times < ALONE_FROM or note.is_alone or note.is_certain
+            ends = EndsSoFar(before.times + is_counted, max(before.attempt, note.attempt))
             self.ends |= dict.fromkeys(note.keys, ends)
-            if ends.times >= ENDS_MAX:
+            if is_counted and ends.times >= ENDS_MAX:
                 log.error(
                     "message ends processes",
                     group=note.group, message_id=note.message_id, queue=note.queue, offset=note.offset,

@@ -2,7 +2,8 @@
 
 Around a call stands a note of its message, which outlives the process (`notes.py`): its queue and offset, and from its
 second run on its name, since copies that are retries lie elsewhere. The parent counts the ends, and has those messages
-accused that were in hand. One that was so twice runs alone, so that the third end names one message.
+accused that were in hand. One that was so twice runs alone, so that the third end names one message; an end beside
+others, in a process that had not heard of its second one, is no third one.
 It knows no process and decides nothing about retries: what it answers is a failure, and the group's limit holds.
 """
 
@@ -13,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from framework.core.results import Result
@@ -20,10 +22,9 @@ from framework.model.message import Message
 from framework.model.outcome import RetryLater
 from framework.model.queue import MessageQueue
 from framework.services.call.batch_calls import Many, Results
-from framework.services.call.notes import ENDS_MAX, NOWHERE, EndsSoFar, Notes, key_of_name, key_of_place
+from framework.services.call.notes import ALONE_FROM, ENDS_MAX, NOWHERE, EndsSoFar, Notes, key_of_name, key_of_place
 from framework.services.call.run_once import ENDS
 
-ALONE_FROM = 2
 NONE = EndsSoFar(0, 0)
 HEARD_SECONDS = 1.0
 """Another process may have ended by it this very moment, and the parent is about to say so."""
@@ -58,8 +59,8 @@ class ExitGuard:
         """The call of a handler that is given one message."""
         notes, begin = self._notes, self._begin
 
-        async def noted(message: Message, *, is_accused: bool = False) -> object:
-            at = begin(message, is_accused=is_accused)
+        async def noted(message: Message, *, is_accused: bool = False, is_alone: bool = False) -> object:
+            at = begin(message, is_accused=is_accused, is_alone=is_alone)
             try:
                 result: object = await inner(message)
             except ENDS:
@@ -75,10 +76,10 @@ class ExitGuard:
             ends = self._ends(message)
             if ends.times < ALONE_FROM:
                 return await noted(message, is_accused=ends.times > 0)
-            return await self._alone(message, ends, lambda one: noted(one, is_accused=True))
+            return await self._alone(message, ends, partial(noted, message, is_accused=True, is_alone=True))
 
-        def noted_at_once(message: Message, *, is_accused: bool = False) -> object:
-            at = begin(message, is_accused=is_accused)
+        def noted_at_once(message: Message, *, is_accused: bool = False, is_alone: bool = False) -> object:
+            at = begin(message, is_accused=is_accused, is_alone=is_alone)
             try:
                 result = inner(message)
             except ENDS:
@@ -94,7 +95,7 @@ class ExitGuard:
             ends = self._ends(message)
             if ends.times < ALONE_FROM:
                 return noted_at_once(message, is_accused=ends.times > 0)
-            return self._alone_at_once(message, ends, lambda one: noted_at_once(one, is_accused=True))
+            return self._alone_at_once(message, ends, partial(noted_at_once, message, is_accused=True, is_alone=True))
 
         plain, looked_at = (noted, awaited) if is_async else (noted_at_once, at_once)
 
@@ -106,13 +107,13 @@ class ExitGuard:
     def many(self, inner: Many, *, is_async: bool, is_orderly: bool) -> Many:
         """The call of a handler of batches: accused messages are batches of their own."""
 
-        async def noted(messages: Sequence[Message]) -> Results:
-            with self._in_hand(messages):
+        async def noted(messages: Sequence[Message], *, is_alone: bool = False) -> Results:
+            with self._in_hand(messages, is_alone=is_alone):
                 results: Results = await inner(messages)
             return results
 
-        def noted_at_once(messages: Sequence[Message]) -> Results:
-            with self._in_hand(messages):
+        def noted_at_once(messages: Sequence[Message], *, is_alone: bool = False) -> Results:
+            with self._in_hand(messages, is_alone=is_alone):
                 results: Results = inner(messages)
             return results
 
@@ -121,7 +122,8 @@ class ExitGuard:
                 return await noted(messages)
             found: list[object] = []
             for part, ends in self._parts(messages):
-                results = await (noted(part) if ends is None else self._alone(part[0], ends, lambda one: noted([one])))
+                alone = partial(noted, part, is_alone=True)
+                results = await (noted(part) if ends is None else self._alone(part[0], ends, alone))
                 if _is_last(found, results, len(part), is_orderly=is_orderly):
                     break
             return found
@@ -131,10 +133,8 @@ class ExitGuard:
                 return noted_at_once(messages)
             found: list[object] = []
             for part, ends in self._parts(messages):
-                if ends is None:
-                    results = noted_at_once(part)
-                else:
-                    results = self._alone_at_once(part[0], ends, lambda one: noted_at_once([one]))
+                alone = partial(noted_at_once, part, is_alone=True)
+                results = noted_at_once(part) if ends is None else self._alone_at_once(part[0], ends, alone)
                 if _is_last(found, results, len(part), is_orderly=is_orderly):
                     break
             return found
@@ -142,10 +142,13 @@ class ExitGuard:
         return awaited if is_async else at_once
 
     @contextmanager
-    def _in_hand(self, messages: Sequence[Message]) -> Iterator[None]:
+    def _in_hand(self, messages: Sequence[Message], *, is_alone: bool) -> Iterator[None]:
         notes = self._notes
         is_calm = not notes.accused
-        places = [self._begin(each, is_accused=not is_calm and self._ends(each).times > 0) for each in messages]
+        places = [
+            self._begin(each, is_accused=not is_calm and self._ends(each).times > 0, is_alone=is_alone)
+            for each in messages
+        ]
         has_ended_all = False
         try:
             yield
@@ -159,7 +162,7 @@ class ExitGuard:
                 elif len(places) == 1:
                     notes.ends_all(at)
 
-    def _begin(self, message: Message, *, is_accused: bool) -> int:
+    def _begin(self, message: Message, *, is_accused: bool, is_alone: bool) -> int:
         queue = message.queue
         known, number = self._there
         if queue is not known:
@@ -167,7 +170,7 @@ class ExitGuard:
             self._there = (queue, number)  # at once: threads share it
         at = self._notes.begin(number, message.queue_offset)
         if is_accused or self._moves:
-            self._notes.name(at, message.message_id, message.attempt)
+            self._notes.name(at, message.message_id, message.attempt, is_alone=is_alone)
         return at
 
     # Accused messages
@@ -201,17 +204,17 @@ class ExitGuard:
         reason = f"{ends.times} processes ended while its handler ran"
         return Result(RetryLater(reason=reason), "exception", error_type="ProcessEnded")
 
-    async def _alone(self, message: Message, ends: EndsSoFar, run: Callable[[Message], Any]) -> Any:
+    async def _alone(self, message: Message, ends: EndsSoFar, run: Callable[[], Any]) -> Any:
         async with self._exits.turn:
             if ends.times >= ENDS_MAX:
                 await asyncio.sleep(HEARD_SECONDS)
-            return self._failed(message) or await run(message)
+            return self._failed(message) or await run()
 
-    def _alone_at_once(self, message: Message, ends: EndsSoFar, run: Callable[[Message], Any]) -> Any:
+    def _alone_at_once(self, message: Message, ends: EndsSoFar, run: Callable[[], Any]) -> Any:
         with self._exits.thread_turn:
             if ends.times >= ENDS_MAX:
                 threading.Event().wait(HEARD_SECONDS)
-            return self._failed(message) or run(message)
+            return self._failed(message) or run()
 
 
 def _is_last(found: list[object], results: Any, count: int, *, is_orderly: bool) -> bool:

@@ -32,9 +32,11 @@ _NOTES_MAX = 2048
 """Messages in hand at once; what is above that goes without a note."""
 _BYTES = _NOTES_AT + _NOTES_MAX * _NOTE_BYTES
 _OVER_AT, _PLACES_LENGTH_AT = 8, 12
+ALONE_FROM = 2
+"""After so many ends a message runs alone: others were in hand as well, in this process or in another one."""
 ENDS_MAX = 3
-"""So many ends with one message in hand are no accident."""
-FREE, RUNS, NAMED, ENDS = 0, 1, 2, 4
+"""So many ends with one message in hand, the last of them alone, are no accident."""
+FREE, RUNS, NAMED, ENDS, ALONE = 0, 1, 2, 4, 8
 """What is written of a note's state, as bits."""
 NOWHERE = -1
 
@@ -52,6 +54,8 @@ class Note(NamedTuple):
     attempt: int
     is_certain: bool
     """Its handler said itself that the process ends."""
+    is_alone: bool = False
+    """It was accused, and no other one that was ran beside it."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -146,11 +150,11 @@ class Notes:
         _NOTE.pack_into(self._memory, at, RUNS, place, offset)
         return at
 
-    def name(self, at: int, message_id: str, attempt: int) -> None:
+    def name(self, at: int, message_id: str, attempt: int, *, is_alone: bool = False) -> None:
         """Have its copies known by its name as well."""
         if at != NOWHERE:
             _NAME.pack_into(self._memory, at + _NAME_AT, min(attempt, 0xFFFF), message_id.encode())
-            self._memory[at] = RUNS | NAMED
+            self._memory[at] = RUNS | NAMED | (ALONE if is_alone else 0)
 
     def end(self, at: int) -> None:
         if at != NOWHERE:
@@ -184,7 +188,7 @@ class Notes:
             attempt, message_id = _NAME.unpack_from(self._memory, at + _NAME_AT) if state & NAMED else (0, b"")
             name = message_id.rstrip(b"\0").decode(errors="replace")
             group, place, queue = places[number]
-            found.append(Note(group, place, queue, offset, name, attempt, bool(state & ENDS)))
+            found.append(Note(group, place, queue, offset, name, attempt, bool(state & ENDS), bool(state & ALONE)))
         return [note for note in found if note.is_certain] or found
 
     def accuse(self, ends: Mapping[str, EndsSoFar]) -> None:

@@ -141,14 +141,17 @@ def test_behind_the_limit_the_policy_retry_runs_it_again(sides: tuple[Notes, Not
 def test_accused_messages_are_batches_of_their_own(sides: tuple[Notes, Notes]) -> None:
     own, parents = sides
     batches: list[list[str]] = []
+    alone: list[str] = []
 
     def bill(messages: Sequence[Message]) -> None:
         batches.append([each.message_id for each in messages])
+        alone.extend(note.message_id for note in parents.in_hand() if note.is_alone)
 
     parents.accuse({"billing c": EndsSoFar(2, 1), "billing e": EndsSoFar(3, 1)})
     call = guard(own).many(bill, is_async=False, is_orderly=False)
     results = call([message(name) for name in "abcdef"])
     assert [["a", "b"], ["c"], ["d"], ["f"]] == batches
+    assert ["c"] == alone, "as its parent is told, should it end the process"
     assert [None] * 4 == results[:4]
     assert isinstance(results[4], Result)
     assert results[5] is None
