@@ -188,6 +188,7 @@ class Cluster(plain.Cluster):
         for machine in self.apps:
             self.start_app(machine)
         await self.start_producer()
+        await self.desks.prepare()
         self.desks.start()
 
     async def start_broker(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from itertools import islice
 
@@ -19,11 +20,15 @@ from framework.declare.transactions import TransactionState
 from framework.net.channel import Channel
 from framework.wire.command import RemotingCommand
 from framework.wire.requests.transaction import COMMIT
+from tests.patience import until
+from tests.simulation.cluster import Cluster
+from tests.simulation.faults.brokers import without
 from tests.simulation.noticing import is_calm, is_noticed, plans_with
 from tests.simulation.plans.plan import Plan
-from tests.simulation.simulation import play
+from tests.simulation.simulation import PROGRESS_S, play
 from tests.simulation.ways.facts import Answered, Decided, LotSettled, Replied
-from tests.simulation.ways.loading import DEALS_A_LOT, PARTS, ROWS
+from tests.simulation.ways.loading import DEALS_A_LOT, PARTS, RECORDS, ROWS
+from tests.simulation.workload import Workload
 
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 
@@ -104,6 +109,31 @@ def test_runs_settle_lots_also_where_their_desks_die() -> None:
         settled = [fact.lot for fact in history.of(LotSettled)]
         assert list(range(plan.workload.deals // DEALS_A_LOT)) == settled
         assert PARTS * ROWS * len(settled) == len(history.loads)
+
+
+async def lose_sight_of_the_records(cluster: Cluster) -> list[str]:
+    """Both desks are killed, and the name server leaves out the broker of their records when others come."""
+    await cluster.start()
+    broker = cluster.broker.broker
+    assert broker is not None
+    homes = await until(lambda: [node for node in broker.nodes if RECORDS in node.rules.topics], "a topic of records")
+    forget = broker.intercept(without(homes[0]))
+    for machine in cluster.desks.machines:
+        cluster.crash(machine)
+    cluster.desks.start()
+    await asyncio.sleep(20)
+    forget()
+    cluster.is_healed = True
+    await cluster.drain(PROGRESS_S)
+    return [node.name for node in broker.nodes if RECORDS in node.rules.topics]
+
+
+def test_the_records_of_lots_have_one_home_whatever_name_servers_leave_out() -> None:
+    """A topic of two brokers has no one order; desks that came later made the records anew where they saw none."""
+    cluster = Cluster(1, brokers=2, workload=Workload(messages=0, period_s=10.0, deals=DEALS_A_LOT))
+
+    assert ["broker-a"] == cluster.run(lose_sight_of_the_records)
+    assert [0] == [fact.lot for fact in cluster.history.of(LotSettled)]
 
 
 @pytest.mark.slow

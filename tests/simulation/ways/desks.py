@@ -100,6 +100,12 @@ class Desks:
                 for name, value in SWITCHES.items():
                     node.switches.put(name, value)
 
+    async def prepare(self) -> None:
+        """Do what an operator does before the first desk starts."""
+        node, producer = self._cluster.producer.node, self._cluster.producing
+        if self._loading.left and node is not None and producer is not None:
+            await self._cluster.loop.spawn(node, self._loading.make_records(producer), name="make records of lots")
+
     def start(self) -> None:
         for machine in self.machines:
             if not machine.is_alive:

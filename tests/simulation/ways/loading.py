@@ -38,6 +38,10 @@ class Loading:
         self._known: dict[str, Lots] = {}
         """Process -> its lots."""
 
+    async def make_records(self, producer: Producer) -> None:
+        """Once, before anything goes wrong: of a broker that name servers leave out there seem to be none."""
+        await Lots(producer, NAME, records=RECORDS).create_records()
+
     def may_load(self) -> bool:
         """Whether a lot is left, and no living desk is at it."""
         return bool(self.left) and (self._busy is None or not self._busy.is_alive)
@@ -47,8 +51,6 @@ class Loading:
         lot, self._busy = self._lot, node
         lots = self.lots_of(node, producer)
         try:
-            if lot == 0:
-                await lots.create_records()
             prepared: list[bytes] = []
             for part in range(PARTS):
                 rows = [
