@@ -106,5 +106,7 @@ def describe(
     history.max_retries = workload.max_retries
     history.sync_s = workload.sync_s
     history.places = {load.name: load.concurrency for load in workload.groups}
+    little = workload.small.of("group").keys() | workload.small.of("app").keys()
+    history.lingering = {load.name for load in loads if load.linger != "0s" and (little or load.cache_count)}
     history.is_protected = workload.is_named or bool(workload.app.get("protect"))
     history.limits = {load.name: load.timeout_s for load in loads if load.timeout_s}

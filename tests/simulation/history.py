@@ -47,6 +47,8 @@ class History:
     """Those of them that keep an order, and into how many keys a queue is divided: one where its own is kept."""
     batched: set[str] = field(default_factory=set)
     """Those whose handlers are given several messages at once."""
+    lingering: set[str] = field(default_factory=set)
+    """Those of them whose batches may wait for more than there is room for."""
     by_hand: set[str] = field(default_factory=set)
     """Those whose handlers say when what they have handled is finished."""
     publishing: set[str] = field(default_factory=set)

@@ -16,7 +16,8 @@ PAUSE_S = 1.5
 def nothing_pauses(history: History, most_s: float = PAUSE_S) -> Iterator[Violation]:
     """A queue that stays with its owner does not pause. In any run: no round takes away what it gives back. In calm
     runs of groups without order: whoever keeps a queue begins with it once, and what is sent to it meanwhile is started
-    within a pull, as soon as a worker is free.
+    within a pull, as soon as a worker is free. Not where batches linger behind a window that cannot fill them: two
+    messages a second are all that such a queue does, and none of them was paused.
     """
     for fact in history.of(Reassigned):
         for queue in sorted(set(fact.gained) & set(fact.lost)):
@@ -36,7 +37,7 @@ class _Owners:
         self._sent: dict[str, float] = {}
 
     def pauses(self, most_s: float) -> Iterator[Violation]:
-        unordered = set(self._history.groups) - set(self._history.orderly)
+        unordered = set(self._history.groups) - set(self._history.orderly) - self._history.lingering
         for fact in self._history.facts:
             match fact:
                 case Fault(kind="healed"):

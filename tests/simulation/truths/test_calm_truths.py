@@ -54,7 +54,10 @@ def test_what_is_taken_away_and_given_back_in_one_round_is_a_pause() -> None:
 
 def test_a_message_that_waits_though_its_owner_stayed_and_had_a_place_free_is_a_pause() -> None:
     assert [] == said(nothing_pauses(history(taken(1.0), sent(2.0), *ran(2.4, 2.5))))
-    (found,) = said(nothing_pauses(history(taken(1.0), sent(2.0), *ran(5.1, 5.2))))
+    late_for_others = history(taken(1.0), sent(2.0), *ran(5.1, 5.2))
+    (found,) = said(nothing_pauses(late_for_others))
+    late_for_others.lingering.add("billing")
+    assert [] == said(nothing_pauses(late_for_others))
     assert found.endswith("had orders@broker-a:0 of billing since 1.000s and a place free; 0 waited 3.100 s")
     assert 1 == len(said(nothing_pauses(history(taken(1.0), sent(2.0), *ran(2.2, 2.3)), most_s=0.1)))
 
