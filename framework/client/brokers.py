@@ -19,7 +19,15 @@ from framework.client.fences import Fences
 from framework.client.first_commits import FirstCommits
 from framework.client.routes import RouteTable
 from framework.core.member_lists import MemberList
-from framework.errors import BrokerUnreachable, FrameworkError, NotConnected, ProtocolError, Refused, is_said
+from framework.errors import (
+    BrokerUnreachable,
+    FrameworkError,
+    NotConnected,
+    ProtocolError,
+    Refused,
+    RequestTimedOut,
+    is_said,
+)
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.net.channel import Ready
@@ -88,9 +96,20 @@ class Brokers:
 
     async def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Store the group's offset and wait until the broker confirms it. Superseded where a fence was in the way."""
-        # Where nobody reads the pulls' connection the answer would not be seen; no pull is on its way then either.
-        purpose: Purpose = "requests" if self._pool.pulls_paused else "pulls"
-        await self._confirmed(group, queue, lambda: offset, lambda each: self._calls.answer(queue, each, purpose))
+        purpose: Purpose = "pulls"
+
+        def ask(request: RemotingCommand) -> Awaitable[RemotingCommand]:
+            nonlocal purpose
+            # Where nobody reads the pulls' connection the answer would not be seen; no pull is on its way then either.
+            purpose = "requests" if self._pool.pulls_paused else "pulls"
+            return self._calls.answer(queue, request, purpose)
+
+        try:
+            await self._confirmed(group, queue, lambda: offset, ask)
+        except RequestTimedOut:
+            if purpose == "requests" or not self._pool.pulls_paused:
+                raise
+            await self.commit(group, queue, offset)  # paused meanwhile: the answer lies unread
 
     async def commit_confirmed(
         self, group: str, queue: MessageQueue, committable: Callable[[], int | None]

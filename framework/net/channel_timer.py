@@ -9,7 +9,8 @@
   One such wait of a few seconds may be that request's fault, and the end of a connection is every group's: two do it.
 - it was retired, and its last request has timed out.
 
-While reading is paused, time stands still for the requests under way: their answers may lie unread before us.
+While reading is paused, time stands still for the requests under way: their answers may lie unread before us. Not for
+commits: a queue that is left waits for one, and what has used up the room to read may stay for long.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from framework import marks
 from framework.errors import BrokerUnreachable, ProtocolError, RequestTimedOut
-from framework.wire.codes import request_name
+from framework.wire.codes import RequestCode, request_name
 from framework.wire.command import RemotingCommand
 from framework.wire.connection import Connection
 
@@ -42,6 +43,10 @@ class _Deadline(NamedTuple):
     at: float
     sent: float
     code: int
+
+    @property
+    def is_commit(self) -> bool:
+        return self.code == RequestCode.UPDATE_CONSUMER_OFFSET
 
 
 class ChannelTimer:
@@ -109,8 +114,8 @@ class ChannelTimer:
         self.read_at += paused
         self.written_at += paused
         self.deadlines = {
-            number: _Deadline(deadline.at + paused, deadline.sent + paused, deadline.code)
-            for number, deadline in self.deadlines.items()
+            number: each if each.is_commit else _Deadline(each.at + paused, each.sent + paused, each.code)
+            for number, each in self.deadlines.items()
         }
         self._arm(self._next_look(self._loop.time()))
 
@@ -123,9 +128,10 @@ class ChannelTimer:
     def _look(self) -> None:
         """What is overdue, who is silent, and when to look again."""
         self._timer = None
-        if self._paused_at is not None:
-            return  # `resume` arms it again
         now, channel = self._loop.time(), self._channel
+        if self._paused_at is not None:
+            self._look_at_commits(now)
+            return  # `resume` arms it again
         self.strays_max = self._wire.strays + STRAYS_MAX
         silence = self._expire(now)
         if silence is not None:
@@ -141,6 +147,16 @@ class ChannelTimer:
         else:
             self._arm(self._next_look(now))
 
+    def _look_at_commits(self, now: float) -> None:
+        """While reading is paused, when silence means nothing."""
+        commits = {number: each for number, each in self.deadlines.items() if each.is_commit}
+        self._timer_at = float("inf")
+        for number, each in commits.items():
+            if each.at <= now:
+                self._give_up(number, each)
+            elif each.at < self._timer_at:
+                self._arm(each.at)
+
     def _next_look(self, now: float) -> float:
         earliest = min(deadline.at for deadline in self.deadlines.values()) if self.deadlines else now + IDLE_SECONDS
         earliest = min(earliest, max(self.read_at, self.written_at) + IDLE_SECONDS)
@@ -151,18 +167,24 @@ class ChannelTimer:
         silence: float | None = None
         for number, deadline in [entry for entry in self.deadlines.items() if entry[1].at <= now]:
             budget = deadline.at - deadline.sent
-            future = self._wire.forget(number)
-            del self.deadlines[number]
-            if future is None or future.cancelled():
+            if not self._give_up(number, deadline):
                 continue
-            name, peer = request_name(deadline.code), self._channel.peer
-            fail_future(future, RequestTimedOut(f"{name}: no answer from {peer} within {budget * 1000:.0f} ms"))
             if budget > MEANINGFUL_SECONDS and self.read_at <= deadline.sent:
                 is_second = self.read_at <= self._doubted_at
                 self._doubted_at = deadline.sent
                 if is_second or budget >= ALONE_SECONDS:
                     silence = max(silence or 0.0, budget)
         return silence
+
+    def _give_up(self, number: int, deadline: _Deadline) -> bool:
+        """Whether somebody still waited for it."""
+        future = self._wire.forget(number)
+        del self.deadlines[number]
+        if future is None or future.cancelled():
+            return False
+        name, peer, budget = request_name(deadline.code), self._channel.peer, deadline.at - deadline.sent
+        fail_future(future, RequestTimedOut(f"{name}: no answer from {peer} within {budget * 1000:.0f} ms"))
+        return True
 
     def _is_stalled(self) -> bool:
         """Whether the frame that had begun at the last look made too little headway since."""

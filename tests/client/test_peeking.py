@@ -167,3 +167,27 @@ def test_while_pulls_are_not_read_no_answer_of_a_commit_by_the_way_is_waited_for
             await client.brokers.commit("billing", OTHER, 6)
 
     told(story)
+
+
+def test_a_commit_whose_answer_is_not_read_any_more_is_asked_for_on_the_other_connection() -> None:
+    """A queue is left when the room to read is used up, and by what stays: its commit was on the way already."""
+
+    async def story(cluster: ScriptedCluster) -> None:
+        client = cluster.client
+
+        def paused_before_it_answers(_: RemotingCommand) -> RemotingCommand:
+            client.pause_pulls(paused=True)
+            return RemotingCommand(0)
+
+        cluster.both(paused_before_it_answers)
+        assert 5 == await client.brokers.commit_one_way("billing", QUEUE, lambda: 5)
+        async with asyncio.timeout(60):
+            await client.brokers.commit(
+                "billing", OTHER, 6
+            )  # that one's answer, which says whose turn it is, is unread
+        client.pause_pulls(paused=False)
+        async with asyncio.timeout(60):
+            await client.brokers.commit("billing", OTHER, 7)
+        assert ["5", "6", "7", "7"] == sorted(each.fields["commitOffset"] for each in cluster.asked(A, COMMIT))
+
+    told(story)

@@ -401,6 +401,33 @@ def test_time_stands_still_for_requests_while_reading_is_paused() -> None:
     assert 0 == virtually(story)
 
 
+def test_a_commit_is_given_up_in_its_time_while_reading_is_paused_and_says_nothing_about_the_peer() -> None:
+    """A queue that is left waits for it, for as long as the room to read is used up."""
+
+    async def story() -> list[float]:
+        channel, _ = linked(silent)
+        loop, ends = asyncio.get_running_loop(), []
+        pull = channel.request_now(ask(), timeout_ms=1000)
+        before = channel.request_now(RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET), timeout_ms=3000)
+        await asyncio.sleep(0.5)
+        channel.pause_reading()
+        for commit in (
+            before,
+            channel.request_now(RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET), timeout_ms=12_000),
+        ):
+            with pytest.raises(RequestTimedOut, match="UPDATE_CONSUMER_OFFSET"):
+                await commit
+            ends.append(round(loop.time(), 1))
+        assert not pull.done()
+        assert channel.is_open
+        channel.resume_reading()
+        with pytest.raises(RequestTimedOut):
+            await pull
+        return [*ends, round(loop.time(), 1)]
+
+    assert [3.0, 12.5, 13.0] == virtually(story)
+
+
 def test_a_paused_channel_s_requests_still_time_out_afterwards() -> None:
     async def story() -> float:
         channel, _ = linked(silent)

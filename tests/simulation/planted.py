@@ -129,8 +129,8 @@ PLANTED: tuple[Mistake, ...] = (
     Mistake(
         "a-leave-waits-for-an-answer-that-nobody-reads",
         "framework.client.brokers",
-        'purpose: Purpose = "requests" if self._pool.pulls_paused else "pulls"',
-        'purpose: Purpose = "pulls"',
+        'purpose = "requests" if self._pool.pulls_paused else "pulls"',
+        'purpose = "pulls"',
         "a process whose pulled messages use up its budget is asked to stop: it never ends",
         "tests/scenarios/test_leaves_end.py::"
         "test_a_stop_with_the_budget_used_up_takes_no_longer_than_its_drain[1000-concurrent]",
