@@ -1,8 +1,9 @@
 """A worker pool for handlers that take several messages at once.
 
-A batch starts when it is full, or when its oldest message has waited long enough. It may hold messages of several
-chunks and queues: it is a list of spans. Each message has its own result, so that offsets and retries stay per message;
-where all is well, a span ends at once.
+A batch starts when it is full, or when its oldest message has waited long enough. It is drawn in the moment in which it
+starts: drawn before, it would start though its queue was left, its group paused or its topic held since. It may hold
+messages of several chunks and queues: it is a list of spans. Each message has its own result, so that offsets and
+retries stay per message; where all is well, a span ends at once.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ class BatchPool:
         self._clock, self._workers, self._tree = clock, workers, tree
         self._ready: deque[tuple[Chunk, float]] = deque()
         """Chunks with the time they came, the oldest first."""
-        self._put_back: deque[list[Span]] = deque()
-        """Batches that were drawn, and whose pool was made smaller before they began."""
         self._working = 0
+        self._coming = 0
+        """How many of those that work have not begun yet. Each will draw a batch."""
         self._tasks: dict[Slot, asyncio.Task[Any] | None] = {}
         """One a batch that runs."""
         self.fenced: dict[Slot, None] = {}
@@ -92,10 +93,11 @@ class BatchPool:
         self._look()
 
     def _look(self) -> None:
-        while self._working < self._places and (batch := self._draw()):
+        while self._working < self._places and self._is_due(self._coming * self._batching.count):
             self._working += 1
-            self._tree.start(self._work(batch), name=f"batch {self._name}")
-        if self._timer is None and self._ready and self._working < self._places:
+            self._coming += 1
+            self._tree.start(self._work(), name=f"batch {self._name}")
+        if self._timer is None and self._ready and self._working < self._places and not self._coming:
             due = self._ready[0][1] + self._batching.linger_ms / 1000
             wait = max(due - self._clock.monotonic(), 0) + 0.001  # past it, whatever the clock's grain
             self._timer = asyncio.get_running_loop().call_later(wait, self._linger_over)
@@ -104,23 +106,25 @@ class BatchPool:
         self._timer = None
         self._look()
 
-    def _draw(self) -> list[Span]:
-        """The next batch, begun; empty where it is worth waiting for more."""
-        while self._put_back:
-            if kept := [span for span in self._put_back.popleft() if _is_wanted(span[0].window)]:
-                return kept
-        ready, most = self._ready, self._batching.count
+    def _is_due(self, beside: int = 0) -> bool:
+        """Whether there is a batch to start, rather than to wait for more, when others take so many messages."""
+        ready, most, now = self._ready, self._batching.count, self._clock.monotonic()
         while ready and ready[0][0].next >= ready[0][0].count:  # used up, or taken away with its queue
             ready.popleft()
-        if not ready:
-            return []
-        first, came = ready[0]
-        if first.count - first.next < most and self._clock.monotonic() < came + self._batching.linger_ms / 1000:
-            waiting = sum([max(chunk.count - chunk.next, 0) for chunk, _ in ready])
-            if waiting < most:
-                return []
+        waiting = -beside
+        for chunk, came in ready:
+            waiting += max(chunk.count - chunk.next, 0)
+            if waiting >= most or (waiting > 0 and now >= came + self._batching.linger_ms / 1000):
+                return True
+        return False
+
+    def _draw(self) -> list[Span]:
+        """The next batch, which starts now; empty where none is due."""
         batch: list[Span] = []
-        for chunk, _ in ready:
+        if not self._is_due():
+            return batch
+        most = self._batching.count
+        for chunk, _ in self._ready:
             begin = chunk.next
             until = min(chunk.count, begin + most)
             if begin < until:
@@ -131,19 +135,18 @@ class BatchPool:
                 break
         return batch
 
-    async def _work(self, batch: list[Span]) -> None:
+    async def _work(self) -> None:
+        self._coming -= 1
         slot: Slot | None = None
-        if self._working > self._places:
-            self._put_back.append(batch)
-            batch = []
         try:
-            while batch:
+            while self._working <= self._places and (batch := self._draw()):
+                if slot is None:
+                    self._look()  # what is left may have to linger
                 slot = BatchSlot(batch, self._clock.monotonic())
                 await self._run(slot, batch)
                 if slot.verdicts is not None:
                     break
                 await asyncio.sleep(0)  # a turn of the loop a batch, or handlers that never suspend would starve pulls
-                batch = self._draw() if self._working <= self._places else []
         finally:
             if slot is None or slot.verdicts is None:  # else its place was given away when it was given up
                 self._working -= 1
@@ -211,11 +214,6 @@ class BatchPool:
 
     def __repr__(self) -> str:
         return f"<BatchPool {self._name}: {self._working} of {self._size} run, {len(self._ready)} chunks ready>"
-
-
-def _is_wanted(window: Window) -> bool:
-    """Whether what nobody has started yet may be started: its queue was neither taken away nor moved."""
-    return not (window.is_draining or window.is_closed)
 
 
 def _messages(batch: list[Span]) -> list[Message]:
