@@ -1,8 +1,8 @@
 """Presence: tells brokers that a producer is there, so that administrators see it (mqadmin producerConnection).
 
-Only brokers that it is connected to anyway hear of it: at once when a connection is new, then each 30 s. Nothing
-depends on it, so a heartbeat that fails is not repeated before the next one is due. The application's own heartbeats
-are `services/heartbeat.py`'s.
+Only brokers that it is connected to anyway hear of it: at once when a connection is new, then each 30 s. Replies and
+checks come to whom brokers know. `dialogue/introductions.py` sees to that before something is sent that they answer, so
+a heartbeat that fails is not repeated before the next one is due. The application's are `services/heartbeat.py`'s.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ import asyncio
 import structlog
 
 from framework.client.cluster import Cluster
+from framework.core import limits
 from framework.errors import FrameworkError
 from framework.net.wakeup import Wakeup
 from framework.wire.bodies.heartbeat import Heartbeat, ProducerData
 
 log = structlog.get_logger()
-
-HEARTBEAT_SECONDS = 30.0  # as the Java client; the broker forgets a silent client after 120 s
 
 
 class Presence:
@@ -28,31 +27,37 @@ class Presence:
         self._group = group
         self._bell = Wakeup()
         self._new: dict[str, None] = {}
-        """Connected since the last round, in order."""
+        """Connected since they were told, in order; a name server is one of them until a route says that it is a
+        broker too, as the built-in one is.
+        """
         self._told: dict[str, None] = {}
 
     def connected(self, address: str) -> None:
-        """A fresh connection knows nothing of us. Name servers are told apart when the round begins."""
+        """A fresh connection knows nothing of us."""
         self._new[address] = None
         self._bell.ring()
 
     async def run(self, cluster: Cluster) -> None:
         now = asyncio.get_running_loop().time
-        heartbeat = Heartbeat(client_id=cluster.options.client_id, producers=(ProducerData(group=self._group),))
-        due = now() + HEARTBEAT_SECONDS
+        cluster.routes.on_change(lambda _: self._bell.ring())
+        due = now() + limits.HEARTBEAT_MS / 1000
         while True:
             await self._bell.wait(due)
-            wanted, self._new = self._new, {}
+            wanted = self._new
             if now() >= due:
-                due = now() + HEARTBEAT_SECONDS
+                due = now() + limits.HEARTBEAT_MS / 1000
                 wanted = {**self._told, **wanted}
             brokers = cluster.routes.masters()
-            for address in wanted:
-                if address in brokers and cluster.pool.is_connected(address):
-                    await self._beat(cluster, address, heartbeat)
+            for address in [each for each in wanted if each in brokers and cluster.pool.is_connected(each)]:
+                self._new.pop(address, None)
+                await self._beat(cluster, address)
 
-    async def _beat(self, cluster: Cluster, address: str, heartbeat: Heartbeat) -> None:
+    async def _beat(self, cluster: Cluster, address: str) -> None:
         self._told[address] = None
+        groups = dict.fromkeys((self._group, *cluster.introductions.groups))
+        heartbeat = Heartbeat(
+            client_id=cluster.options.client_id, producers=tuple(ProducerData(group=each) for each in groups)
+        )
         try:
             await cluster.brokers.heartbeat(address, heartbeat)
         except FrameworkError as error:

@@ -11,6 +11,8 @@ from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from tests.client.script import NS, A, B, ScriptedCluster
 from tests.net.memory import virtually
+from tests.simulation.cluster import Cluster
+from tests.simulation.story import Story, tell
 
 AT_A, AT_B = MessageQueue("orders", "a", 0), MessageQueue("orders", "b", 0)
 
@@ -104,3 +106,24 @@ def test_a_shared_cluster_has_its_own_heartbeats() -> None:
         await cluster.client.close()
 
     virtually(story)
+
+
+def test_the_built_in_broker_hears_of_it_too_and_for_as_long_as_it_is_there() -> None:
+    """It is the name server as well, so that it is connected to before anything says that it is a broker."""
+
+    async def scenario(story: Story) -> None:
+        await story.cluster.start_broker()
+        await story.cluster.start_producer()
+        await story.send("orders", 1)
+        producer, broker = story.cluster.producing, story.cluster.broker.broker
+        assert producer is not None
+        assert broker is not None
+        client_id, groups = producer.cluster.options.client_id, (producer._group, "askers")
+        await producer.cluster.introductions.join("askers")
+        for length in ("1s", "3m"):  # a broker forgets whom it has not heard of for two minutes
+            await story.sleep(length)
+            known = [broker.nodes[0].members.producers(group) for group in groups]
+            assert [[client_id]] * 2 == [[each.client_id for each in members] for members in known]
+            assert broker.nodes[0].members.producer(client_id) is not None
+
+    tell(scenario, Cluster(apps=0))
