@@ -89,6 +89,7 @@ def test_answers_that_bring_nothing_on_are_asked_for_less_and_less(name: str, ki
         await story.start_apps(1)
         await send(story, COUNT)
         await story.within("30s").until(lambda _: len(handled) == COUNT)
+        await story.sleep("1s")  # until its long poll is under way
         undo = answered_so(story, ANSWERS[name](), asked)
         await send(story, 1)
         await story.sleep("60s")
