@@ -26,31 +26,27 @@ class Presence:
     def __init__(self, group: str) -> None:
         self._group = group
         self._bell = Wakeup()
-        self._new: dict[str, None] = {}
-        """Connected since they were told, in order; a name server is one of them until a route says that it is a
-        broker too, as the built-in one is.
-        """
         self._told: dict[str, None] = {}
+        """Who was told by the connection that is open now."""
 
     def connected(self, address: str) -> None:
         """A fresh connection knows nothing of us."""
-        self._new[address] = None
+        self._told.pop(address, None)
         self._bell.ring()
 
     async def run(self, cluster: Cluster) -> None:
-        now = asyncio.get_running_loop().time
+        # A name server may be a broker, too, as the built-in one is: it is connected before a route says so.
         cluster.routes.on_change(lambda _: self._bell.ring())
+        now = asyncio.get_running_loop().time
         due = now() + limits.HEARTBEAT_MS / 1000
         while True:
             await self._bell.wait(due)
-            wanted = self._new
-            if now() >= due:
+            is_due = now() >= due
+            if is_due:
                 due = now() + limits.HEARTBEAT_MS / 1000
-                wanted = {**self._told, **wanted}
-            brokers = cluster.routes.masters()
-            for address in [each for each in wanted if each in brokers and cluster.pool.is_connected(each)]:
-                self._new.pop(address, None)
-                await self._beat(cluster, address)
+            for address in cluster.routes.masters():
+                if (is_due or address not in self._told) and cluster.pool.is_connected(address):
+                    await self._beat(cluster, address)
 
     async def _beat(self, cluster: Cluster, address: str) -> None:
         self._told[address] = None

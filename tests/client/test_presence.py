@@ -10,7 +10,7 @@ from framework.wire.bodies.heartbeat import Heartbeat
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
 from tests.client.script import NS, A, B, ScriptedCluster
-from tests.net.memory import virtually
+from tests.net.memory import Peer, virtually
 from tests.simulation.cluster import Cluster
 from tests.simulation.story import Story, tell
 
@@ -66,6 +66,43 @@ def test_each_broker_hears_of_it_when_it_is_first_sent_to() -> None:
             assert (1, 1) == (len(beats(cluster, A)), len(beats(cluster, B)))
             await asyncio.sleep(20)
             assert (2, 2) == (len(beats(cluster, A)), len(beats(cluster, B)))
+
+    virtually(story)
+
+
+def test_a_broker_that_is_its_own_name_server_hears_of_it_by_the_connection_that_asked_for_the_route() -> None:
+    """As the built-in one is. Nobody knows yet that a broker is there when this connection is made."""
+
+    async def story() -> None:
+        cluster = scripted()
+
+        def both_at_once(peer: Peer, request: RemotingCommand) -> RemotingCommand:
+            is_route = request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
+            return cluster.name_server(peer, request) if is_route else answer(request)
+
+        cluster.network.scripts[A] = both_at_once
+        async with Producer(name_servers=(A,), world=cluster.world) as producer:
+            await producer.send("orders", b"x", queue=AT_A)
+            await asyncio.sleep(1)
+            assert 1 == len(beats(cluster, A))
+            await asyncio.sleep(60)
+            assert 3 == len(beats(cluster, A))
+        assert 1 == len(cluster.asked(A, RequestCode.UNREGISTER_CLIENT))
+
+    virtually(story)
+
+
+def test_a_fresh_connection_is_told_at_once() -> None:
+    async def story() -> None:
+        cluster = scripted()
+        async with Producer(name_servers=NS, world=cluster.world) as producer:
+            await producer.send("orders", b"x", queue=AT_A)
+            await asyncio.sleep(10)
+            next(peer for place, peer in cluster.network.peers if place == A).pipe.cut()
+            await asyncio.sleep(1)
+            await producer.send("orders", b"x", queue=AT_A)
+            await asyncio.sleep(1)
+            assert 2 == len(beats(cluster, A))
 
     virtually(story)
 

@@ -27,6 +27,7 @@ from tests.simulation.facts import (
     Life,
     Remade,
     Reset,
+    Said,
     Sent,
     Started,
     Strange,
@@ -127,6 +128,17 @@ def test_one_answer_a_request() -> None:
 def test_nothing_unexpected() -> None:
     (broken,) = nothing_unexpected(history(Unexpected(1.0, "a.1", "loop failed")))
     assert "a.1: loop failed" == broken.fact
+
+
+def test_in_a_calm_run_nobody_closes_anothers_connection() -> None:
+    def ended(reason: str, *, is_calm: bool = True) -> list[str]:
+        told = history(Said(1.0, "a.1", "info", "disconnected", {"peer": "b:9876", "reason": reason}))
+        told.is_calm = is_calm
+        return [violation.fact for violation in nothing_unexpected(told)]
+
+    assert [] == ended("closed by this process")
+    assert ["a.1 was disconnected from b:9876: closed by the peer"] == ended("closed by the peer")
+    assert [] == ended("closed by the peer", is_calm=False)
 
 
 def test_retries_bounded() -> None:
