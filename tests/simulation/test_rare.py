@@ -123,6 +123,8 @@ def test_plans_draw_each_limit_and_each_mark_and_say_so() -> None:
         assert f"small={plan.workload.small} rare={plan.workload.rare}" in str(plan)
         hard = {small.name for small in LIMITS if not small.in_calm} | set(RARELY)
         assert not any(load.by_hand for load in plan.workload.groups) or not WINDOWS & set(plan.workload.small.names)
+        has_tags = any(load.tags for load in plan.workload.groups)
+        assert not has_tags or "standstill" not in plan.workload.small.names
         assert not plan.is_calm or not hard & {*plan.workload.small.names, *plan.workload.rare.names}
 
 

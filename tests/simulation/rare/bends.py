@@ -27,6 +27,8 @@ def made_rare(workload: Workload, chance: Callable[[str], Stream], *, is_calm: b
         spares.add("budget")  # one group's lines that wait hold all of it, and the other ones' queues pause
     if workload.sync_s > SLOW_DISK_S:
         spares.add("writes of a group")
+    if any(load.tags for load in workload.groups):
+        spares.add("standstill")  # what a filter leaves out wakes no pull, and one may wait for twice as long
     small = draw_limits(chance, is_calm=is_calm, spares=spares)
     loads = tuple(replace(load, **small.of("load")) for load in workload.groups)  # type: ignore[arg-type]  # its fields
     run = small.of("run")
