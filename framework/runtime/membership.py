@@ -5,7 +5,7 @@ connections, and left. It knows neither handlers nor plugins, and nothing of who
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,7 @@ from framework.services.standstill import Standstill
 from framework.services.supervise import supervise
 from framework.settings.changes import SettingChange
 from framework.settings.schema import AppSettings
+from framework.wire.bodies.route import MASTER
 
 log = structlog.get_logger()
 
@@ -262,6 +263,8 @@ class Membership:
         self._unheard.pop(address, None)
         for group in self.groups:
             group.joined(address, is_new=is_new)
+            if is_new:
+                _catch_up(self.cluster, group.retry_topic, self._unheard)
 
     def connected(self, address: str) -> None:
         """A fresh connection knows nothing of us; members are keyed by connection. A round follows once it does."""
@@ -283,6 +286,8 @@ class Membership:
         for group in self.groups:
             if topic in group.subscriptions:
                 group.members_changed()
+            if topic == group.retry_topic:
+                _catch_up(self.cluster, group.retry_topic, self._unheard)
 
     def _budget_changed(self) -> None:
         if self._is_open:
@@ -294,3 +299,14 @@ class Membership:
 
     def __repr__(self) -> str:
         return f"<Membership of {len(self.groups)} groups>"
+
+
+def _catch_up(cluster: Cluster, retry_topic: str, unheard: Container[str]) -> None:
+    """A broker makes the retry topic at a group's first heartbeat. Members that read its route at other moments of that
+    divide unlike lists: nobody has what is on one broker, and two have what is on another.
+    """
+    routes = cluster.routes
+    there = [routes.find(broker, MASTER) for broker in routes.brokers_of(retry_topic)]
+    heard = [each for each in routes.masters() if cluster.pool.is_connected(each) and each not in unheard]
+    if there and not set(heard) <= set(there):
+        routes.refresh_soon()
