@@ -8,8 +8,9 @@ from framework.core import limits
 from framework.testing.errors import Violation
 from tests.simulation.checkers.disturbances import Disturbances
 from tests.simulation.checkers.excuses import excuse
-from tests.simulation.facts import Fault, Life, Reassigned
+from tests.simulation.facts import Bent, Fault, Life, Reassigned
 from tests.simulation.history import History, place_of
+from tests.simulation.rare.rare_marks import SECONDS
 
 NAME = "little moves"
 OF_PROCESSES = frozenset({"crash", "leave", "late-jobs", "split-chunks", "joined-chunks", "stall", "healed"})
@@ -21,6 +22,9 @@ BEGUN_S = 15.0
 HEARD_AGAIN_S = 30.0
 """How long after another fault members may still find each other."""
 UNSEEN = "a fault may have taken members off the list unseen"
+OF_A_ROUND = frozenset({"queues are known", "member lists are known"})
+"""Rare marks that stretch the division of a topic's queues, each topic's in turn."""
+BEFORE = "it divided since before all were to have found each other"
 SLACK_S = 1.5
 WINDOW_S = limits.CHANGES_WINDOW_MS / 1000
 
@@ -47,9 +51,21 @@ def _lost_beside_seats(history: History, harm: Disturbances) -> Iterator[Violati
             continue
         if harm.touch(0.0, fact.at):
             excuse(history, NAME, UNSEEN)
+        elif _divides_since(history, fact) <= begun:
+            excuse(history, NAME, BEFORE)
         else:
             lost = ", ".join(fact.lost)
             yield Violation(NAME, f"{fact.who} lost {lost} of {fact.group}, and nobody was away for its grace", fact.at)
+
+
+def _divides_since(history: History, moved: Reassigned) -> float:
+    """When the round began that ended with this: one stretched step followed the other."""
+    since = moved.at
+    for bent in reversed(list(history.of(Bent))):
+        is_step = bent.who == moved.who and bent.mark in OF_A_ROUND
+        if is_step and since - max(SECONDS) - SLACK_S < bent.at < since:
+            since = bent.at
+    return since
 
 
 def _begun(history: History) -> float:

@@ -8,7 +8,7 @@ from framework.model.queue import MessageQueue
 from framework.testing.errors import Violation
 from tests.simulation.checkers import little_moves, no_storm, nothing_pauses, views_may_differ
 from tests.simulation.checkers.no_storm import STORM
-from tests.simulation.facts import Acquired, Fact, Fault, Finished, Life, Reassigned, Sent, Started
+from tests.simulation.facts import Acquired, Bent, Fact, Fault, Finished, Life, Reassigned, Sent, Started
 from tests.simulation.history import History
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -88,6 +88,19 @@ def test_with_names_a_restart_moves_nothing() -> None:
     bad = history(*sorted([*lives(20.0), lost], key=lambda fact: fact.at), grace_s=10.0)
     (found,) = said(little_moves(bad))
     assert found == "app-2.1 lost orders@broker-a:1 of billing, and nobody was away for its grace"
+
+
+def test_a_round_that_began_before_all_had_found_each_other_may_end_after_it() -> None:
+    def divided(*steps: tuple[float, str], who: str = B) -> list[str]:
+        bent = [Bent(at, who, mark, "for 5.000s") for at, mark in steps]
+        lost = moved(21.0, B, lost=("%RETRY%billing@broker-b:0",))
+        return said(little_moves(history(*sorted([*lives(), *bent, lost], key=lambda fact: fact.at), grace_s=10.0)))
+
+    assert [] == divided((14.0, "queues are known"))
+    assert [] == divided((9.0, "queues are known"), (14.0, "queues are known"), (17.0, "member lists are known"))
+    assert 1 == len(divided((5.0, "queues are known"), (16.0, "queues are known"))), "the next round"
+    assert 1 == len(divided((14.0, "a heartbeat is due")))
+    assert 1 == len(divided((14.0, "queues are known"), who=A))
 
 
 def test_who_was_away_for_longer_than_its_grace_is_replaced() -> None:
