@@ -56,9 +56,9 @@ class Handlers:
         return [billing, consumer("orders", "audit")(nothing)]
 
 
-def cluster_of(handlers: Handlers, drain: str, *, budget: int | None = None) -> Cluster:
+def cluster_of(handlers: Handlers, drain: str, *, budget: int | None = None, concurrency: int = 2) -> Cluster:
     """`budget` is far below what users may write: a few messages use it up."""
-    group = {"start": "first", "concurrency": 2, "pull_batch": 4}
+    group = {"start": "first", "concurrency": concurrency, "pull_batch": 4}
     given = {"app": {"drain": drain}, "consumers": {"billing": group, "audit": group}}
     settings = AppSettings.model_validate(given)
     if budget is not None:
@@ -151,7 +151,7 @@ def test_queues_are_handed_on_within_the_limit_by_who_has_no_room(kind: str) -> 
         assert held == former.app.snapshot().budget_used, "what was left has given its bytes back"
         assert set(group.owned) == set(group.offsets._committable), "and its offset is nobody's here"
 
-    tell(scenario, cluster_of(handlers, "5s", budget=2_000))
+    tell(scenario, cluster_of(handlers, "5s", budget=2_000, concurrency=16))  # some hang in each queue
 
 
 @pytest.mark.parametrize("kind", KINDS)
