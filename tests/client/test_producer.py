@@ -309,6 +309,7 @@ def test_a_producer_alone_refreshes_routes_and_closes_what_it_opened() -> None:
         async with Producer(name_servers=[NS], world=cluster.world) as producer:
             await producer.send("orders", b"x")
             await asyncio.sleep(65)
+        await asyncio.sleep(1)  # until the other ends have noticed
         return len(cluster.network.requests(NS)), [peer.is_lost for _, peer in cluster.network.peers]
 
     asked, lost = virtually(story)
