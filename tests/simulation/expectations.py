@@ -12,6 +12,8 @@ from tests.simulation.history import History
 from tests.simulation.ways import popping, rated, results
 from tests.simulation.workload import KEYS, UNEVEN, GroupLoad, Workload
 
+SYNCS_OF_FEW_ROWS = 30
+"""What is due waits for so many at most where a sync takes two or five rows along, and sends wait for it, too."""
 REACHES = {"sim-memory": "process", "sim-sqlite": "machine"}
 """How far what a store of `once` knows reaches; the others are everybody's."""
 
@@ -105,6 +107,8 @@ def describe(
     history.delays_ms = tuple(broker_settings.delays_ms)
     history.max_retries = workload.max_retries
     history.sync_s = workload.sync_s
+    if "writes of a group" in workload.small.of("code"):
+        history.syncs_waited_for = SYNCS_OF_FEW_ROWS
     history.places = {load.name: load.concurrency for load in workload.groups}
     little = workload.small.of("group").keys() | workload.small.of("app").keys()
     history.lingering = {load.name for load in loads if load.linger != "0s" and (little or load.cache_count)}

@@ -122,6 +122,8 @@ class History:
     """Transaction -> how many half messages brokers have stored of it."""
     sync_s: float = 0.0
     """How long a sync of a broker's disk may take."""
+    syncs_waited_for: int = 3
+    """By what is due, at most: its own copy's, the one under way when it is due, and the one that brings it back."""
     skipped: dict[tuple[str, str], int] = field(default_factory=dict)
     """(process, group) -> how many messages it says to have skipped, when everything had settled."""
     resets: set[str] = field(default_factory=set)

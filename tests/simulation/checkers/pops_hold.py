@@ -11,7 +11,7 @@ from framework.testing.errors import Violation
 from tests.simulation.checkers.disturbances import Disturbances
 from tests.simulation.checkers.excuses import excuse
 from tests.simulation.checkers.former_life import deleted
-from tests.simulation.checkers.retries_come import CLOCK_S, HOLDS, LATE_S, RESTARTED_S, SYNCS
+from tests.simulation.checkers.retries_come import CLOCK_S, HOLDS, LATE_S, RESTARTED_S
 from tests.simulation.facts import Fact, Fault
 from tests.simulation.history import History
 from tests.simulation.ways.facts import Acked, Handed, Receipted, TimeAsked, TimeChanged
@@ -129,7 +129,7 @@ class _Holds:
         hold = next((each for each in holds.values() if each.attempt == attempt - 1), None)
         if hold is None:
             return
-        late_s = LATE_S + CLOCK_S + SYNCS * history.sync_s
+        late_s = LATE_S + CLOCK_S + history.syncs_waited_for * history.sync_s
         what = f"{message_id} came back to {group} for attempt {attempt}"
         if at < hold.until - CLOCK_S:
             yield Violation(COME_BACK, f"{what}, and {hold.who} had it until {hold.until:.3f}s", at)

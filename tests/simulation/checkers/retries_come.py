@@ -15,8 +15,6 @@ NAME = "retries come"
 LATE_S = 0.05
 CLOCK_S = 0.05
 """How far the broker's wall clock may be off, by which its messages are dated."""
-SYNCS = 3
-"""Of the disk: the copy's own, the one under way when it is due, and the one that brings it back."""
 HOLDS = ("broker-crash", "broker-power-cut", "broker-stop", "disk-full", "late-jobs")
 """Faults under which a broker's timers are late."""
 RESTARTED_S = 3.0
@@ -40,7 +38,7 @@ def retries_come(history: History) -> Iterator[Violation]:
     for end in history.of(Finished):
         if end.level:
             wished.setdefault((end.group, end.message_id, end.attempt + 1), set()).add(end.level)
-    late_s = LATE_S + CLOCK_S + SYNCS * history.sync_s
+    late_s = LATE_S + CLOCK_S + history.syncs_waited_for * history.sync_s
     for group, message_id, attempt, at in history.fired:
         steps = {attempt - 2, 0} if group in history.limited else {attempt - 2}
         levels = {min(FIRST_RETRY_LEVEL + step, len(history.delays_ms)) for step in steps}

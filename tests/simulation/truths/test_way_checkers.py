@@ -277,6 +277,8 @@ def test_a_retry_comes_no_later_than_its_delay() -> None:
     assert "" == told(1.3)
     assert "retry 1 of m0 for billing was due at 1.300s and came at 1.600s" in told(1.6)
     assert "" == told(1.6, sync_s=0.2), "a disk that takes its time"
+    assert "" == told(1.6, sync_s=0.02, syncs_waited_for=30), "few rows a sync, and others before it"
+    assert told(2.2, sync_s=0.02, syncs_waited_for=30), "and it is not for ever"
     assert "" == told(1.6, Fault(1.1, "broker", "broker-stop"))
     assert "" == told(1.6, SentBack(1.25, "broker.1", "billing", "m0")), "asked for once more"
 
