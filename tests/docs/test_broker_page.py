@@ -1,4 +1,4 @@
-"""docs/broker.md: its users are read, and its interceptors do what stands behind them."""
+"""docs/broker.md: its users are read; docs/testing.md: its interceptors do what stands behind them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_its_users_are_what_the_box_reads(tmp_path: Path) -> None:
 
 
 def test_its_interceptors_are_taken(tmp_path: Path) -> None:
-    (block,) = blocks(PAGE, "python")
+    (block,) = [block for block in blocks(DOCS / "testing.md", "python") if "Interceptor" in block.text]
     with thread_box() as box:
         box.send("orders", [Message("orders", b"hello")], queue=0)
         hasty = ReaderSettings((box.address,), request_timeout_ms=1_000, retries=0)

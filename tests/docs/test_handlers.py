@@ -19,7 +19,6 @@ from framework.testing import Harness
 from tests.docs.blocks import PAGES, blocks, page_id
 
 RUN_ELSEWHERE = {
-    "broker": "tests/docs/test_broker_page.py",
     "handlers": "tests/runtime/plans/test_handlers_page.py",
     "plugins": "tests/house/test_house.py",
     "testing": "tests/testing/test_pytest_plugin.py",
