@@ -85,7 +85,7 @@ class ConsistencyCheck:
         try:
             ids = await self._brokers.listed(self.group, self._topic)
         except FrameworkError as error:
-            log.debug("census failed", group=self.group, reason=str(error))
+            log.debug("consistency check failed", group=self.group, reason=str(error))
             return AGAIN_SECONDS
         chosen = asked(self._member, ids, ASKED_MAX)
         self._profiles = {member: self._profiles[member] for member in chosen if member in self._profiles}
