@@ -65,7 +65,7 @@ def test_nothing_stored_is_none_and_no_error() -> None:
 
 @pytest.mark.parametrize("value", [-1, 2**63 - 1, -(2**63), 2**64, "", "x"])
 def test_an_absurd_offset_is_an_error_and_never_an_offset(value: object) -> None:
-    """F15: below 0 it would be pulled with; absurdly high, everything would be skipped."""
+    """Below 0 it would be pulled with; absurdly high, everything would be skipped."""
 
     async def story() -> None:
         cluster = ScriptedCluster()

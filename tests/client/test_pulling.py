@@ -118,7 +118,7 @@ def test_each_answer_has_its_value(reply: RemotingCommand, expected: PullResult)
 
 
 def test_a_damaged_record_fails_the_pull_whole_and_names_the_offset() -> None:
-    """F10: skipping it silently would lose it."""
+    """Skipping it silently would lose it."""
     result, _ = pulled(answer(following=7, body=record(5) + record(6)[:-3]))
 
     assert isinstance(result, Damaged)

@@ -209,7 +209,7 @@ def test_replicas_are_found_by_id() -> None:
     ],
 )
 def test_a_route_past_the_limits_is_refused(route: bytes) -> None:
-    """F13: nothing is built before the counts were looked at."""
+    """Nothing is built before the counts were looked at."""
 
     async def story() -> None:
         cluster = ScriptedCluster()
