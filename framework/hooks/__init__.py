@@ -10,6 +10,6 @@ from framework.hooks.verdict import Skip as Skip
 from framework.hooks.verdict import TryAgain as TryAgain
 from framework.model.box import BoxAnswer as BoxAnswer
 from framework.model.box import BoxRequest as BoxRequest
-from framework.model.happenings import ChunkSummary as ChunkSummary
+from framework.model.pulled import ChunkSummary as ChunkSummary
 
 __all__ = ["BoxAnswer", "BoxRequest", "ChunkSummary", "NotDone", "Skip", "TryAgain", "hookimpl"]

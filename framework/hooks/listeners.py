@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from framework.model.delivery import Delivery
-from framework.model.happenings import ChunkSummary
+from framework.model.pulled import ChunkSummary
 from framework.model.queue import MessageQueue
 
 Tell: TypeAlias = Callable[..., None]

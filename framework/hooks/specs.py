@@ -30,9 +30,9 @@ from framework.model.contracts import (
     Runner,
 )
 from framework.model.delivery import Delivery
-from framework.model.happenings import ChunkSummary
 from framework.model.message import Message
 from framework.model.outcome import Kind, Outcome, RetryLater
+from framework.model.pulled import ChunkSummary
 from framework.model.queue import MessageQueue
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What a pull can answer. Always a value: the queue's flow alone decides what each one means."""
+"""What a pull can answer, and what became of one. Always a value: a queue's flow alone decides what each one means."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from framework.model.message import Message
+from framework.model.queue import MessageQueue
 
 
 class Found:
@@ -78,3 +79,17 @@ BUSY = 215
 """The code of a broker that holds its clients back: it is there, and has too much to do."""
 
 PullResult: TypeAlias = Found | Popped | NothingNew | OffsetIllegal | Failed | Damaged
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSummary:
+    """What was done of a chunk (one pull's result) since the last call. Made only where a plugin listens."""
+
+    group: str
+    queue: MessageQueue
+    handled: int
+    """Messages done by plain success; `after_consume` is called for the others."""
+    elapsed_ms: float
+    """How long workers were at it, all together."""
+    bytes: int
+    """Of the whole chunk, as it was pulled; 0 until its last message has ended."""

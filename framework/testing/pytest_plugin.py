@@ -58,8 +58,7 @@ def harness(request: pytest.FixtureRequest) -> Iterator[_Desks]:
 @pytest.fixture
 def virtual_time() -> Callable[[Any], Any]:
     """`virtual_time(coroutine)`: its result; what it sleeps, and its time-outs, pass at once. For one's own parts."""
-    from framework.testing.sim.run import run_on
-    from framework.testing.sim.virtual_loop import VirtualLoop
+    from framework.testing.sim.virtual_loop import VirtualLoop, run_on
 
     return lambda coroutine: run_on(VirtualLoop(), coroutine)
 

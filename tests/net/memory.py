@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 from framework.net.channel import Channel
 from framework.net.real_world import real_world
 from framework.ports import Listening, PipeOwner, World
-from framework.testing.sim.run import run
-from framework.testing.sim.virtual_loop import VirtualLoop
+from framework.testing.sim.virtual_loop import VirtualLoop, run
 from framework.wire.command import RemotingCommand
 from framework.wire.connection import Connection, Limits
 

@@ -8,9 +8,8 @@ import pytest
 
 from framework.errors import BrokerUnreachable
 from framework.net.pool import CONNECT_SECONDS, Pool
-from framework.testing.sim.run import run_on
 from framework.testing.sim.streams import Stream
-from framework.testing.sim.virtual_loop import VirtualLoop
+from framework.testing.sim.virtual_loop import VirtualLoop, run_on
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 from tests.net.memory import MemoryNetwork, Peer, world_with

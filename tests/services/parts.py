@@ -15,8 +15,7 @@ from framework.core.window import Window
 from framework.hooks.listeners import NO_LISTENERS
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
-from framework.testing.sim.run import run_on
-from framework.testing.sim.virtual_loop import Policy, VirtualLoop
+from framework.testing.sim.virtual_loop import Policy, VirtualLoop, run_on
 
 T = TypeVar("T")
 Line = MutableMapping[str, Any]

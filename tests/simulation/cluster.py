@@ -26,8 +26,7 @@ from framework.testing.sim.disk import SimDisk
 from framework.testing.sim.logs import hear_logs
 from framework.testing.sim.machine import Machine
 from framework.testing.sim.node import Node
-from framework.testing.sim.run import run_on
-from framework.testing.sim.virtual_loop import NOWHERE, Policy, VirtualLoop
+from framework.testing.sim.virtual_loop import NOWHERE, Policy, VirtualLoop, run_on
 from tests.simulation import broker_view, expectations, ownership
 from tests.simulation.checkers.each_queue_has_one_owner import each_queue_has_one_owner
 from tests.simulation.checkers.only_who_is_named import only_who_is_named

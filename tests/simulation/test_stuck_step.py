@@ -7,8 +7,7 @@ import threading
 
 import pytest
 
-from framework.testing.sim.run import run
-from framework.testing.sim.virtual_loop import VirtualLoop
+from framework.testing.sim.virtual_loop import VirtualLoop, run
 from tests.simulation.stuck_step import StuckStep, watched
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from framework.cli import changes, output, table
 from framework.cli.exit_codes import ExitCode
-from framework.cli.live import paused
+from framework.cli.live.figures import pause_fields
 from framework.cli.live.find import Unfound, add_target, ask_at, find
 from framework.errors import nearest
 from framework.mistakes import GroupNotHere
@@ -66,7 +66,7 @@ def execute(
     if arguments.json:
         for each, row in zip(answers, rows, strict=True):
             before = {field: each.get(field) for field in ("paused_before", "concurrency_before")}
-            told = {**row, **before, "pause": paused.fields(each.get("pause"))}
+            told = {**row, **before, "pause": pause_fields(each.get("pause"))}
             output.say(output.as_json(told))
     elif len(answers) > 1 or failed:
         table.write(COLUMNS if failed else COLUMNS[:-1], rows)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from framework.cli import table
-from framework.cli.live import paused
 from framework.net.control.asking import named
 
 Worker = dict[str, Any]
@@ -63,7 +62,7 @@ def figures(before: Sequence[Worker], now: Sequence[Worker]) -> Figures:
 def _pauses(pictures: list[Any]) -> list[str]:
     """One a group: processes that were paused together say the same."""
     told = {
-        group["own_name"]: paused.text(group["pause"], picture["taken_ms"])
+        group["own_name"]: pause_text(group["pause"], picture["taken_ms"])
         for picture in pictures
         for group in picture["groups"]
         if group["is_paused"]
@@ -103,7 +102,7 @@ def _row(name: str, pictures: list[Any], earlier: dict[int, Any], silent: int) -
     return {
         "group": name,
         "state": _state(groups),
-        "pause": next((paused.fields(group["pause"]) for group in groups if group["pause"] is not None), None),
+        "pause": next((pause_fields(group["pause"]) for group in groups if group["pause"] is not None), None),
         "processes": len(groups),
         "queues": sum(len(group["queues"]) for group in groups),
         "held": sum(queue["reason"] is not None for group in groups for queue in group["queues"]),
@@ -186,3 +185,31 @@ def lines_of(found: Figures) -> list[str]:
             for row in found.rows
         ],
     )
+
+
+def pause_text(pause: dict[str, Any] | None, now_ms: int) -> str:
+    """By whom, since when, until when, why: `by ana@host 2m ago, 8m left: bank is down`."""
+    if pause is None:
+        return "by its settings"
+    by = f"by {pause['by']} " if pause.get("by") else ""
+    until_ms, since = pause.get("until_ms"), _age(now_ms - int(pause["at_ms"]))
+    left = "until `resume`" if until_ms is None else f"{_age(int(until_ms) - now_ms)} left"
+    told = f"{by}{since} ago, {left}"
+    return f"{told}: {pause['reason']}" if pause.get("reason") else told
+
+
+def _age(ms: int) -> str:
+    return table.age(max(ms, 0) // 1000)
+
+
+def pause_fields(pause: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The same for programs: times as ISO 8601."""
+    if pause is None:
+        return None
+    until_ms = pause.get("until_ms")
+    return {
+        "by": pause.get("by") or None,
+        "at": table.instant(int(pause["at_ms"])),
+        "until": None if until_ms is None else table.instant(int(until_ms)),
+        "reason": pause.get("reason") or None,
+    }

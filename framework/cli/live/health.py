@@ -12,7 +12,7 @@ from typing import Any
 
 from framework.cli import output
 from framework.cli.exit_codes import ExitCode
-from framework.cli.live import paused
+from framework.cli.live.figures import pause_fields, pause_text
 from framework.cli.live.find import SeveralRun, Unfound, add_target, ask_it
 from framework.net.real_clock import RealClock
 from framework.runtime.observe.probes import verdict
@@ -45,12 +45,12 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.json:
         row: dict[str, Any] = {
             "asked": asked, "ok": not reasons, "reasons": reasons, "workers": len(workers),
-            "paused": [{"group": group, **(paused.fields(pause) or {})} for group, pause in pauses.items()],
+            "paused": [{"group": group, **(pause_fields(pause) or {})} for group, pause in pauses.items()],
         }  # fmt: skip
         output.say(output.as_json(row))
     else:
         now_ms = RealClock().now_ms()
-        notes = [f"{group} is paused {paused.text(pause, now_ms)}" for group, pause in pauses.items()]
+        notes = [f"{group} is paused {pause_text(pause, now_ms)}" for group, pause in pauses.items()]
         said = [f"not {asked}: {reasons[0]}", *reasons[1:]] if reasons else [asked]
         output.say("; ".join([*said, *notes]))
     return ExitCode.FAILED if reasons else ExitCode.CLEAN

@@ -24,9 +24,8 @@ from framework.core.statistics import Rates
 from framework.core.window import FlowLimits, Window
 from framework.errors import FrameworkError, is_said
 from framework.hooks.listeners import Listeners
-from framework.model.happenings import ChunkSummary
 from framework.model.message import Message
-from framework.model.pulled import Damaged, Failed, Found, NothingNew, PullResult
+from framework.model.pulled import ChunkSummary, Damaged, Failed, Found, NothingNew, PullResult
 from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock

@@ -11,8 +11,7 @@ from framework.client.fences import Fence
 from framework.core.window import FlowLimits
 from framework.errors import BrokerUnreachable, FrameworkError
 from framework.hooks.listeners import Listeners
-from framework.model.happenings import ChunkSummary
-from framework.model.pulled import Failed, NothingNew, OffsetIllegal
+from framework.model.pulled import ChunkSummary, Failed, NothingNew, OffsetIllegal
 from framework.services.queue.position import StartingPoint
 from tests.services.parts import QUEUE, end, play, play_logged, told, turns
 from tests.services.queue.pull_scene import Fixture, found

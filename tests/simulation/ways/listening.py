@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from framework.hooks import hookimpl
-from framework.model.happenings import ChunkSummary
+from framework.model.pulled import ChunkSummary
 from framework.model.queue import MessageQueue
 from framework.testing.sim.streams import Stream
 from tests.simulation.facts import Fact

@@ -11,8 +11,7 @@ import pytest
 from framework.testing.errors import SimEscape
 from framework.testing.sim.network import Weather
 from framework.testing.sim.node import Node
-from framework.testing.sim.run import run
-from framework.testing.sim.virtual_loop import VirtualLoop
+from framework.testing.sim.virtual_loop import VirtualLoop, run
 from tests.simulation.stormy_network import StormyNetwork
 
 T = TypeVar("T")

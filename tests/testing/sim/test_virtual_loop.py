@@ -12,8 +12,7 @@ import pytest
 
 from framework.testing.errors import Deadlock, Runaway, SimEscape
 from framework.testing.sim.node import CURRENT_NODE, Node
-from framework.testing.sim.run import run, run_on
-from framework.testing.sim.virtual_loop import POLICIES, Policy, VirtualLoop
+from framework.testing.sim.virtual_loop import POLICIES, Policy, VirtualLoop, run, run_on
 
 all_policies = pytest.mark.parametrize("policy", POLICIES)
 

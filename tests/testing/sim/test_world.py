@@ -12,8 +12,7 @@ from framework.ports import World
 from framework.testing.sim.disk import SimDisk
 from framework.testing.sim.network import SimNetwork
 from framework.testing.sim.node import Node
-from framework.testing.sim.run import run
-from framework.testing.sim.virtual_loop import VirtualLoop
+from framework.testing.sim.virtual_loop import VirtualLoop, run
 from framework.testing.sim.world import WALL_CLOCK_START_MS, sim_world
 from tests.simulation.cut_disk import CHECKPOINT_COMMITS, CutDisk
 
