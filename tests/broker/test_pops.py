@@ -1,4 +1,4 @@
-"""Popping: one holder at a time, back when the time is over, nothing lost or doubled by a restart or a failed write."""
+"""Popping: one holder at a time, back when the time is over, and refused by RocketMQ's codes."""
 
 from __future__ import annotations
 
@@ -8,101 +8,20 @@ from typing import Any
 import pytest
 
 from framework.broker.store.database import open_folder
-from framework.broker.store.topics import Topic
 from framework.wire.bodies.group import AssignmentQuery, Assignments, RequestMode
 from framework.wire.bodies.pop import BatchAck, BatchAckEntry
 from framework.wire.codes import RequestCode as Code
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
-from framework.wire.fields import from_fields, to_fields
+from framework.wire.fields import to_fields
 from framework.wire.requests.pop import (
-    AckRequest,
-    ChangeInvisibleTimeRequest,
     NotificationRequest,
     PollingInfoRequest,
-    PopAnswer,
-    PopRequest,
 )
-from framework.wire.requests.receipts import Receipt, read_receipt, read_starts
-from framework.wire.stored import Record, decode_records
+from framework.wire.stored import Record
 from tests.broker.broker_lab import BrokerLab, texts
 from tests.broker.client_lab import FakeClient
-
-RETRY = "%RETRY%g_t"
-
-
-def make(queues: int = 1, **settings: Any) -> BrokerLab:
-    lab = BrokerLab(**settings)
-    lab.node.rules.topics.put("t", Topic(name="t", read_queues=queues, write_queues=queues))
-    return lab
-
-
-def pop_command(lab: BrokerLab, **changes: Any) -> RemotingCommand:
-    header = PopRequest(
-        **{
-            "consumer_group": "g", "topic": "t", "queue_id": -1, "max_msg_nums": 32, "invisible_time": 60_000,
-            "poll_time": 0, "born_time": lab.clock.now_ms(), "init_mode": 0, **changes,
-        }
-    )  # fmt: skip
-    return RemotingCommand(Code.POP_MESSAGE, to_fields(header))
-
-
-def receipts(answer: RemotingCommand) -> list[tuple[Record, Receipt]]:
-    """Each message with its receipt, put together as Java's client does."""
-    assert answer.code == 0, answer.remark
-    said = from_fields(PopAnswer, answer.fields)
-    starts = read_starts(said.start_offset_info or "")
-    found = []
-    for record in decode_records(answer.body):
-        text = record.properties.get("POP_CK")
-        assert record.topic == "t"
-        if text is None:
-            receipt = Receipt(
-                starts["0", record.queue_id], said.pop_time, said.invisible_time, said.revive_qid, "0", "broker-a",
-                record.queue_id, record.queue_offset,
-            )  # fmt: skip
-        else:
-            receipt = read_receipt(text)
-        found.append((record, receipt))
-    return found
-
-
-def pop(lab: BrokerLab, **changes: Any) -> list[tuple[Record, Receipt]]:
-    answer = lab.answer(pop_command(lab, **changes))
-    return [] if answer.code == ResponseCode.POLLING_TIMEOUT else receipts(answer)
-
-
-def bodies(popped: list[tuple[Record, Receipt]]) -> list[bytes]:
-    return [record.body for record, _ in popped]
-
-
-def real_topic(receipt: Receipt) -> str:
-    return "t" if receipt.retry == "0" else RETRY
-
-
-def ack(lab: BrokerLab, receipt: Receipt, **changes: Any) -> RemotingCommand:
-    header = AckRequest(
-        **{
-            "consumer_group": "g", "topic": real_topic(receipt), "queue_id": receipt.queue, "extra_info": receipt.text,
-            "offset": receipt.offset, **changes,
-        }
-    )  # fmt: skip
-    return lab.answer(RemotingCommand(Code.ACK_MESSAGE, to_fields(header)))
-
-
-def change(lab: BrokerLab, receipt: Receipt, invisible_ms: int, **changes: Any) -> RemotingCommand:
-    header = ChangeInvisibleTimeRequest(
-        **{
-            "consumer_group": "g", "topic": real_topic(receipt), "queue_id": receipt.queue, "extra_info": receipt.text,
-            "offset": receipt.offset, "invisible_time": invisible_ms, **changes,
-        }
-    )  # fmt: skip
-    return lab.answer(RemotingCommand(Code.CHANGE_MESSAGE_INVISIBLETIME, to_fields(header)))
-
-
-def fill(lab: BrokerLab, *texts: bytes, **changes: Any) -> None:
-    for text in texts:
-        assert lab.send("t", text, **changes).code == 0
+from tests.broker.pop_lab import RETRY, ack, bodies, change, fill, make, pop, pop_command, receipts
 
 
 def test_a_message_is_popped_once_and_by_each_group() -> None:
@@ -380,108 +299,6 @@ def test_what_names_no_popped_message_is_refused(changes: dict[str, Any], code: 
 
     assert ack(lab, receipt, **changes).code == code
     assert change(lab, receipt, 1000, **changes).code == code
-
-
-def test_a_restart_forgets_neither_who_holds_what_nor_where_the_group_is(folder: Path) -> None:
-    lab = make(database=open_folder(folder))
-    fill(lab, b"a", b"b", b"c")
-    found = pop(lab, max_msg_nums=2, invisible_time=10_000)
-    ack(lab, found[0][1])
-    lab.store.close()
-
-    lab = make(database=open_folder(folder))
-    assert bodies(pop(lab)) == [b"c"]
-    lab.timers.advance(10_100)
-    assert bodies(pop(lab)) == [b"b"]
-    lab.store.close()
-
-
-@pytest.mark.parametrize("step_ms", [-3_600_000, 3_600_000])
-def test_a_clock_that_was_set_before_a_restart_hides_no_message_longer_or_shorter(folder: Path, step_ms: int) -> None:
-    """What is held was given its time by the clock before the step, though nothing is delayed beside it."""
-    lab = make(database=open_folder(folder))
-    fill(lab, b"a")
-    assert bodies(pop(lab, invisible_time=10_000)) == [b"a"]
-    lab.clock.skew_ms += step_ms
-    lab.timers.advance(2_000)
-    lab.store.close()
-
-    again = make(database=open_folder(folder), skew_ms=step_ms)  # two seconds earlier: each lab begins anew
-    again.timers.advance(9_000)
-    assert bodies(pop(again)) == []
-    again.timers.advance(2_000)
-    assert bodies(pop(again)) == [b"a"]
-    again.store.close()
-
-
-def test_a_write_that_fails_loses_no_message() -> None:
-    """The offset falls back with the rows: what nobody was given is popped again."""
-    lab = make()
-    fill(lab, b"a", b"b")
-    lab.database.writing.execute(
-        "CREATE TEMP TRIGGER full BEFORE INSERT ON popped BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
-    )
-    assert lab.answer(pop_command(lab)).code == ResponseCode.SYSTEM_ERROR
-    assert lab.answer(pop_command(lab)).code == ResponseCode.SYSTEM_ERROR
-    lab.database.writing.execute("DROP TRIGGER full")
-
-    assert bodies(pop(lab)) == [b"a", b"b"]
-
-
-def test_two_pops_on_their_way_to_the_disk_never_share_a_message() -> None:
-    lab = make()
-    fill(lab, *(b"%d" % i for i in range(6)))
-    clients = [FakeClient(f"c@{i}") for i in range(3)]
-    for client in clients:
-        lab.dispatch.serve(lab_request(lab, pop_command(lab, max_msg_nums=2), client))
-    lab.timers.turn()
-
-    assert [bodies(receipts(client.answers[0])) for client in clients] == [[b"0", b"1"], [b"2", b"3"], [b"4", b"5"]]
-
-
-def lab_request(lab: BrokerLab, command: RemotingCommand, client: FakeClient) -> Any:
-    from framework.broker.request import Request
-
-    return Request(command, client, lab.node)
-
-
-def test_an_offset_set_meanwhile_is_not_overwritten() -> None:
-    lab = make()
-    fill(lab, b"a", b"b")
-    client = FakeClient("c@1")
-    lab.dispatch.serve(lab_request(lab, pop_command(lab), client))
-    lab.node.offsets.put("g", "t", 0, 1)
-    lab.timers.turn()
-
-    assert client.answers[0].code == ResponseCode.POLLING_TIMEOUT
-    assert bodies(pop(lab)) == [b"b"]
-
-
-@pytest.mark.parametrize("moved", [0, 1])
-def test_an_offset_set_meanwhile_loses_no_message_of_another_queue(moved: int) -> None:
-    """A pop is refused whole: an offset that had moved on already would be past messages that nobody was given."""
-    lab = make(2)
-    fill(lab, b"0", b"-", queue_id=0)
-    fill(lab, b"1", b"-", queue_id=1)
-    client = FakeClient("c@1")
-    lab.dispatch.serve(lab_request(lab, pop_command(lab), client))
-    lab.node.offsets.put("g", "t", moved, 1)
-    lab.timers.turn()
-
-    assert client.answers[0].code == ResponseCode.POLLING_TIMEOUT
-    assert sorted(bodies(pop(lab))) == [b"-", b"-", b"%d" % (1 - moved)]
-
-
-def test_a_reset_is_taken_and_what_was_popped_before_it_does_not_come_back_as_a_retry() -> None:
-    lab = make()
-    fill(lab, b"a", b"b")
-    pop(lab, invisible_time=1000)
-    lab.node.offsets.reset("g", "t", 0, 1)
-
-    found = pop(lab, invisible_time=60_000)
-    assert bodies(found) == [b"b"]
-    lab.timers.advance(1100)
-    assert pop(lab) == [], "a was left behind by the reset"
 
 
 def mode(lab: BrokerLab, name: str, share: int = 0) -> int:
