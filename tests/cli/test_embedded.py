@@ -7,7 +7,6 @@ import json
 import re
 import socket
 import struct
-import time
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +43,9 @@ def test_an_application_brings_its_broker_along_and_finds_its_messages_again(tmp
     assert (tmp_path / "box" / "broker.db").exists()
 
     # What was handled is committed, and what comes now follows it.
-    with command("run", "--json", folder=embedding(tmp_path, "c")) as run:
+    with command("run", "--json", "--until-idle", "1s", folder=embedding(tmp_path, "c")) as run:
         assert "key-c" == json.loads(run.line())["key"]
-        time.sleep(1)  # and nothing else comes
-        assert 0 == run.end()
+        assert 0 == run.end(None)
     assert 1 == json.loads(run.lines[-1])["handled"]
 
 

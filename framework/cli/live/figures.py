@@ -203,7 +203,7 @@ def _age(ms: int) -> str:
 
 
 def pause_fields(pause: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The same for programs: times as ISO 8601."""
+    """A pause for programs: times as ISO 8601."""
     if pause is None:
         return None
     until_ms = pause.get("until_ms")

@@ -373,7 +373,7 @@ def run(main: Callable[[VirtualLoop], Coroutine[Any, Any, T]], *, seed: int = 0,
 
 
 def run_on(loop: VirtualLoop, main: Coroutine[Any, Any, T]) -> T:
-    """The same on a loop the caller made, whose figures stay readable afterwards.
+    """Run `main` to its end on a loop that the caller made, whose figures stay readable afterwards.
 
     The garbage collector is off meanwhile: when it runs depends on memory, and finalizers are steps nobody drew.
     """
