@@ -8,6 +8,7 @@ a heartbeat that fails is not repeated before the next one is due. The applicati
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 import structlog
 
@@ -50,10 +51,8 @@ class Presence:
 
     async def _beat(self, cluster: Cluster, address: str) -> None:
         self._told[address] = None
-        groups = dict.fromkeys((self._group, *cluster.introductions.groups))
-        heartbeat = Heartbeat(
-            client_id=cluster.options.client_id, producers=tuple(ProducerData(group=each) for each in groups)
-        )
+        producers = tuple(ProducerData(group=group) for group in self._groups(cluster))
+        heartbeat = Heartbeat(client_id=cluster.options.client_id, producers=producers)
         try:
             await cluster.brokers.heartbeat(address, heartbeat)
         except FrameworkError as error:
@@ -62,4 +61,8 @@ class Presence:
     async def leave(self, cluster: Cluster) -> None:
         """Brokers that were told forget it now, and not when they notice."""
         if self._told:
-            await cluster.brokers.leave(cluster.options.client_id, [self._group], as_producer=True)
+            await cluster.brokers.leave(cluster.options.client_id, self._groups(cluster), as_producer=True)
+
+    def _groups(self, cluster: Cluster) -> Iterable[str]:
+        """Its own, and those that it was introduced as a member of."""
+        return dict.fromkeys((self._group, *cluster.introductions.groups))

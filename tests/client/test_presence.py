@@ -55,6 +55,20 @@ def test_a_broker_hears_who_sends_at_once_then_each_30_seconds_and_at_the_end() 
     virtually(story)
 
 
+def test_it_leaves_each_group_that_its_heartbeats_named() -> None:
+    async def story() -> None:
+        cluster = scripted()
+        async with Producer(name_servers=NS, world=cluster.world, group="shop") as producer:
+            await producer.send("orders", b"x", queue=AT_A)
+            await producer.cluster.introductions.join("askers")
+            await asyncio.sleep(31)
+            named = [each.group for each in Heartbeat.decode(beats(cluster, A)[-1].body).producers]
+        left = [each.fields["producerGroup"] for each in cluster.asked(A, RequestCode.UNREGISTER_CLIENT)]
+        assert ["shop", "askers"] == named == left
+
+    virtually(story)
+
+
 def test_each_broker_hears_of_it_when_it_is_first_sent_to() -> None:
     async def story() -> None:
         cluster = scripted()
