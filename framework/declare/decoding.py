@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any, get_args
 
@@ -126,9 +127,14 @@ def _checked(annotation: Any, parameter: str) -> Decoder:
 
     name = shown(annotation)
     try:
-        adapter = TypeAdapter(annotation)
-        if not adapter.pydantic_complete:
-            adapter.rebuild(raise_errors=True)
+        with warnings.catch_warnings():  # it says so and goes on, and then every body fails
+            warnings.filterwarnings("error", "Mixing V1 models", UserWarning)
+            adapter = TypeAdapter(annotation)
+            if not adapter.pydantic_complete:
+                adapter.rebuild(raise_errors=True)
+    except UserWarning:
+        message = f"parameter {parameter!r} is annotated {name!r}: a model of pydantic 1; write pydantic.BaseModel"
+        raise ParameterWrong(message) from None
     except PydanticSchemaGenerationError:
         raise ParameterWrong(f"parameter {parameter!r} is annotated {name!r}; {KINDS}") from None
     except PydanticUndefinedAnnotation as error:

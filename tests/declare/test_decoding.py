@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import dataclass
-from types import ModuleType
+from types import GenericAlias, ModuleType
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import pytest
@@ -120,6 +120,20 @@ def test_a_model_that_is_not_complete_names_what_is_missing() -> None:
 
     with pytest.raises(ConfigurationError, match="Basket is incomplete: 'Nowhere' is not defined yet"):
         decoder_for(Basket, "it")
+
+
+@pytest.mark.parametrize(
+    "shape", [lambda model: model, lambda model: GenericAlias(list, model)], ids=["alone", "in a list"]
+)
+def test_a_model_of_pydantic_1_is_refused(shape: Any) -> None:
+    """pydantic takes it with a warning, and then each body fails, sixteen retries long."""
+    from pydantic import v1
+
+    class Parcel(v1.BaseModel):
+        number: int
+
+    with pytest.raises(ConfigurationError, match=r"annotated .*Parcel.*: .*pydantic 1; write pydantic\.BaseModel"):
+        decoder_for(shape(Parcel), "it")
 
 
 class _Msgspec(ModuleType):
