@@ -1,9 +1,12 @@
-"""Pages that show a handler without what stands around it: of sending, order, broadcasting, and of the Spark plugin."""
+"""Pages that show a handler without what stands around it: of sending, order, broadcasting; and pages' programs."""
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import re
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +14,11 @@ from typing import Any
 
 import pytest
 
-from framework import Consumer, Message, Producer
+from framework import App, Consumer, Message, Producer
+from framework.hooks.host import PluginHost
+from framework.settings.schema import AppSettings
 from framework.testing import Harness
-from tests.docs.blocks import DOCS, ROOT, Block, blocks
+from tests.docs.blocks import DOCS, Block, blocks, everywhere
 from tests.reading.threads import thread_box
 
 BEFORE = """
@@ -36,7 +41,7 @@ def invoice_of(order: Order) -> dict:
 
 @dataclass
 class Question:
-    number: int
+    article: str = "none"
 
 
 @dataclass
@@ -115,7 +120,7 @@ def test_what_a_page_shows_does_something(block: Block, tmp_path: Path) -> None:
             else:
                 names_of(block, address=box.address)
         return
-    # What asks the handler from elsewhere stands below it, and needs both to run.
+    # What asks the handler from elsewhere stands below it, and is run by the next test.
     handlers = replace(block, text=block.text.partition("\n\nasync with ")[0])
     module, _ = names_of(handlers)
     consumers = [value for value in module.values() if isinstance(value, Consumer)]
@@ -126,17 +131,58 @@ def test_what_a_page_shows_does_something(block: Block, tmp_path: Path) -> None:
             assert {"handled": 1} == Counter(event["event"] for event in desk.settle())
 
 
+def test_the_page_s_check_of_a_transaction_finds_it() -> None:
+    (block,) = [block for block in FRAGMENTS if "@transaction_check" in block.text]
+    module, _ = names_of(replace(block, text=block.text.partition("\n\nasync with ")[0]))
+
+    assert "commit" == asyncio.run(module["how_did_it_end"](Message("orders", b"an order", keys="7")))
+
+
+PROGRAMS = [block for block in everywhere("python") if "__main__" in block.text]
+
+
+@pytest.mark.parametrize("block", PROGRAMS, ids=str)
+def test_a_program_of_a_page_sends_to_the_name_server_that_it_is_given(block: Block, tmp_path: Path) -> None:
+    path = tmp_path / block.name
+    path.write_text(block.text)
+    with thread_box() as box:
+        command = [sys.executable, str(path), box.address]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert ["stored in", "stored in"] == [" ".join(line.split()[:2]) for line in done.stdout.splitlines()]
+
+
+ASKED = [block for block in FRAGMENTS if "@replies" in block.text]
+
+
+@pytest.mark.parametrize("block", ASKED, ids=str)
+def test_what_asks_a_page_s_handler_from_elsewhere_gets_its_reply(
+    block: Block, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with thread_box() as box:
+        box.send("prices", [Message("prices", '{"article": "tea"}')])  # so that the topic is there; it is no request
+        box.call(lambda: asked(block, box.address))
+
+    assert "b'{\"cents\":1999}'\n" == capsys.readouterr().out
+
+
+async def asked(block: Block, address: str) -> None:
+    """Its handlers run in an application, and what stands below them runs beside it."""
+    handlers, below, asks = block.text.partition("\n\nasync with ")
+    module, _ = names_of(replace(block, text=handlers))
+    settings = AppSettings.model_validate({"cluster": {"name_servers": [address]}})
+    consumers = [value for value in module.values() if isinstance(value, Consumer)]
+    app = App(settings, consumers, plugins=PluginHost(discover=list))
+    running = asyncio.ensure_future(app.run())
+    try:
+        await app.started()
+        await names_of(replace(block, text="from framework import Producer" + below + asks), address=address)[1]
+    finally:
+        await app.stop()
+        await running
+
+
 async def sent(block: Block, address: str) -> None:
     async with Producer(name_servers=[address]) as producer:
         _, work = names_of(block, producer, address)
         await work
-
-
-def test_the_spark_plugin_s_first_line_names_a_source_and_options_that_there_are() -> None:
-    (block,) = blocks(ROOT / "plugins" / "spark" / "README.md", "python")
-    page = (DOCS / "spark.md").read_text()
-
-    words = [node.value for node in ast.walk(ast.parse(block.text)) if isinstance(node, ast.Constant)]
-    assert "rocketmq" in words
-    assert {"nameServers", "topic"} <= set(words)
-    assert all(f"`{option}`" in page for option in ("nameServers", "topic"))

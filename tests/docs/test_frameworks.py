@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import importlib
 import json
@@ -16,8 +17,9 @@ from typing import Any, Self
 
 import pytest
 
+from framework import App, Producer
 from tests.cli.processes import Command
-from tests.docs.blocks import DOCS, write_files
+from tests.docs.blocks import DOCS, blocks, write_files
 from tests.lacking import lacking
 from tests.patience import soon
 from tests.reading.threads import ThreadBox, thread_box
@@ -139,6 +141,27 @@ def test_a_web_application_consumes_as_long_as_it_serves(
         finally:
             for name in (f"with_{library}", "orders"):
                 sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("folder", ["web.md"], indirect=True)
+def test_an_application_is_started_and_stopped_by_hand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (block,) = [block for block in blocks(DOCS / "howto" / "web.md", "python") if not block.name]
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+
+    async def by_hand() -> dict[str, Any]:
+        names: dict[str, Any] = {"asyncio": asyncio, "Producer": Producer, "app": App.from_yaml("framework-app.yaml")}
+        await eval(compile(block.text, str(block), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+        return names
+
+    with thread_box() as box:
+        for name, value in environment(box).items():
+            monkeypatch.setenv(name, value)
+        try:
+            names = asyncio.run(soon(by_hand(), "a start and a stop"))
+        finally:
+            sys.modules.pop("orders", None)
+    assert (True, 0) == (names["running"].done(), names["running"].result().abandoned)
 
 
 # Django

@@ -20,7 +20,7 @@ from tests.docs.blocks import PAGES, blocks, page_id
 
 RUN_ELSEWHERE = {
     "handlers": "tests/runtime/plans/test_handlers_page.py",
-    "plugins": "tests/house/test_house.py",
+    "plugins": "tests/docs/test_plugins_page.py",
     "testing": "tests/testing/test_pytest_plugin.py",
     "spark": "plugins/spark/tests/test_spark_docs.py",
     "reliability": "tests/scenarios/test_epochs.py",
@@ -34,7 +34,7 @@ RUN_ELSEWHERE = {
     "producing": "tests/docs/test_fragments.py",
     "transactions": "tests/docs/test_fragments.py",
     "broadcasting": "tests/docs/test_fragments.py",
-    "plugins/spark/README": "tests/docs/test_fragments.py",
+    "plugins/spark/README": "plugins/spark/tests/test_spark_docs.py",
 }
 """Pages whose Python has a test of its own."""
 ORDER_KEY = "__SHARDINGKEY"

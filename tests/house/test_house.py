@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-from argparse import ArgumentParser
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,10 @@ from pydantic import BaseModel
 import framework
 from framework.broker import handlers
 from framework.hooks import specs
-from framework.hooks.host import PluginHost
-from framework.model.delivery import Delivery
-from framework.model.message import Message
 from framework.settings import document
 from framework.settings.consumers import ConsumerSettings
 from framework.settings.schema import AppSettings, CredentialsSettings
 from framework.testing import Harness
-from framework.testing.laws import check_allocation, check_codec, check_expiry
 from tests.house.box_page import BOX, box_page
 from tests.house.options_page import OPTIONS, options_page
 from tests.house.pages import ERRORS, LOGS, PYTHON, SETTINGS, errors_page, logs_page, python_page, settings_page
@@ -184,35 +179,6 @@ def test_every_result_and_public_method_stands_on_the_page_of_names() -> None:
         assert re.search(rf"^### `{name}\(", text, re.MULTILINE), name
     for method in [each for each in vars(framework.App) if not each.startswith("_") and each != "settings"]:
         assert f"{method}(" in text or f"`{method}`" in text, method
-
-
-def test_the_plugin_page_s_example_is_a_plugin() -> None:
-    code = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "plugins.md").read_text(), re.DOTALL)[0]
-    names: dict[str, Any] = {}
-    exec(compile(code, "plugins.md", "exec", dont_inherit=True), names)
-    settings = AppSettings.parsed({"plugins": {"settings": {"night": {"patience": "5m"}}}}, {})
-    assert isinstance(settings, AppSettings)
-    host = PluginHost(settings.plugins, settings, discover=list, objects={"night": names["Night"]})
-
-    check_expiry(host.expiry_policies["patient"])
-    assert [None] == [before(Delivery("billing", Message("orders"), 0.0)) for before in host.calls.before]
-
-
-def test_the_plugin_page_s_other_examples_are_plugins_too(capsys: pytest.CaptureFixture[str]) -> None:
-    names: dict[str, Any] = {}
-    for code in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "plugins.md").read_text(), re.DOTALL)[1:]:
-        exec(compile(code, "plugins.md", "exec", dont_inherit=True), names)
-    plugins = {name.lower(): names[name]() for name in ("Transactions", "Stripes", "Codecs", "Box")}
-    host = PluginHost(discover=list, objects=plugins)
-
-    check_allocation(host.strategies["striped"], within=1)
-    check_codec(host.codecs["packed"], tuple, [(1, 2), (-1,)])
-    assert [77_001, 310] == list(host.broker_handlers)
-    arguments, command = ArgumentParser(), host.commands["shares"][1]
-    command.add_options(arguments)
-    assert 0 == command.execute(arguments.parse_args(["16", "--members", "3"]), AppSettings())
-    assert ["6", "5", "5"] == [line.split()[-1] for line in capsys.readouterr().out.splitlines() if " member-" in line]
-    assert host.calls.around
 
 
 def test_nothing_names_a_machine_or_a_registry() -> None:

@@ -108,6 +108,24 @@ def test_the_readme_s_example_is_right() -> None:
         assert f"`{setting}`" in text
 
 
+def test_the_readme_s_example_announces_what_it_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parents[1] / "README.md").read_text()
+    names: dict[str, Any] = {}
+    exec(compile(text.split("```python\n")[1].split("```")[0], "README.md", "exec", dont_inherit=True), names)
+    monkeypatch.chdir(tmp_path)
+    INVOICES.clear()
+
+    with Harness([names["invoice"], mail], plugins=host_with(database="shop.db")) as desk:
+        desk.send("orders", json.dumps({"number": "17", "cents": 250, "customer": "ana"}))
+        desk.settle()
+        desk.sleep("5s")
+        desk.settle()
+
+    assert [(b"250 cents", ["17"])] == [(message.body, message.keys) for message in INVOICES]
+    with closing(sqlite3.connect("shop.db")) as connection:
+        assert [("17", 250)] == connection.execute("SELECT * FROM invoices").fetchall()
+
+
 # In an application
 
 PLACES: dict[str, Path] = {}

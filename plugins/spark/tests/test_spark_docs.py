@@ -35,6 +35,7 @@ KAFKA_S = [
 ]  # fmt: skip
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+(FIRST_LINE,) = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[1] / "README.md").read_text(), re.DOTALL)
 
 
 @pytest.mark.parametrize("name", sorted({*options.BATCH, *options.STREAM, *options.SINK, *SCHEMA.fieldNames(), *TYPES}))
@@ -138,6 +139,9 @@ def _run_examples(
 
     exec(less, names)
     assert [(3, b"m3")] == [tuple(row) for row in names["some"].collect()]
+
+    exec(FIRST_LINE.replace("127.0.0.1:9876", box.address), names)
+    assert names["orders"].isStreaming
 
     exec(stream, names)
     assert names["query"].exception() is None
