@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from framework.model.outcome import Suspend as Suspend
     from framework.model.queue import MessageQueue as MessageQueue
     from framework.model.retrying import Retry as Retry
+    from framework.net.credentials import Credentials as Credentials
+    from framework.net.tls import TlsOptions as TlsOptions
     from framework.runtime.app import App as App
 
 _HOME_OF = {
@@ -55,6 +57,7 @@ _HOME_OF = {
     "Commit": "framework.model.outcome",
     "ConfigurationError": "framework.errors",
     "Consumer": "framework.declare",
+    "Credentials": "framework.net.credentials",
     "DeadLetter": "framework.model.outcome",
     "Delivery": "framework.model.delivery",
     "Drop": "framework.model.outcome",
@@ -76,6 +79,7 @@ _HOME_OF = {
     "StoreError": "framework.errors",
     "Suspend": "framework.model.outcome",
     "SyncProducer": "framework.client.producing.blocking",
+    "TlsOptions": "framework.net.tls",
     "TransactionState": "framework.declare",
     "consumer": "framework.declare",
     "publishes": "framework.declare",
@@ -94,6 +98,7 @@ __all__ = [
     "Commit",
     "ConfigurationError",
     "Consumer",
+    "Credentials",
     "DeadLetter",
     "Delivery",
     "Drop",
@@ -115,6 +120,7 @@ __all__ = [
     "StoreError",
     "Suspend",
     "SyncProducer",
+    "TlsOptions",
     "TransactionState",
     "consumer",
     "publishes",

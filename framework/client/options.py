@@ -34,3 +34,6 @@ class ClusterOptions:
         check_reach(self.name_servers, self.address_map, self.allow)
         if self.request_timeout_ms <= 0:
             raise ArgumentWrong(f"request_timeout_ms {self.request_timeout_ms}: must be above 0")
+        for name, given, kind in (("credentials", self.credentials, Credentials), ("tls", self.tls, TlsOptions)):
+            if given is not None and not isinstance(given, kind):
+                raise ArgumentWrong(f"{name} is of type {type(given).__name__}; write {kind.__name__}(...)")

@@ -30,11 +30,11 @@ class TlsOptions:
     """How to speak TLS; every file is PEM."""
 
     verify: bool = True
-    """False trusts any certificate: whoever stands in between reads along. Warned about at each start."""
+    """False trusts any certificate, so a machine in between can read everything. Each start warns."""
     ca_file: str = ""
-    """Whom to trust. Empty: whom the system trusts."""
+    """Trusted certificates. Empty: the system's."""
     cert_file: str = ""
-    """Our own certificate, where the peer asks for one."""
+    """The client's certificate, for servers that ask for one."""
     key_file: str = ""
     """Its key. Empty: in the same file."""
     key_password: str = field(default="", repr=False)

@@ -25,6 +25,8 @@ from tests.net.memory import virtually
         ({"address_map": {"a": "b:1"}}, "address_map 'a': write host:port"),
         ({"allow": ("everything",)}, "allow 'everything'"),
         ({"request_timeout_ms": 0}, "request_timeout_ms 0: must be above 0"),
+        ({"credentials": {"access_key": "me"}}, r"credentials is of type dict; write Credentials\(\.\.\.\)"),
+        ({"tls": True}, r"tls is of type bool; write TlsOptions\(\.\.\.\)"),
     ],
 )
 def test_options_that_cannot_work_are_refused(options: dict[str, Any], reason: str) -> None:

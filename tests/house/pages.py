@@ -139,7 +139,7 @@ KINDS = {
     "What a handler returns": (
         "Ack", "RetryLater", "DeadLetter", "Drop", "Suspend", "Commit", "Rollback", "BatchFailed", "Extend",
     ),
-    "Running": ("App", "Producer", "SyncProducer", "Publisher", "Lots", "SendResult"),
+    "Running": ("App", "Producer", "SyncProducer", "Publisher", "Credentials", "TlsOptions", "Lots", "SendResult"),
     "Errors": (
         "FrameworkError", "ConfigurationError", "Forked", "BrokerUnreachable", "RequestTimedOut", "Refused",
         "PartlySent", "BodyUndecodable", "BodyUnavailable", "StoreError",
@@ -265,19 +265,24 @@ def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef, *, name: str = "") 
 
 
 def _plain(default: ast.expr) -> ast.expr:
-    """What a constant's name stands for, and what a field of a dataclass begins with."""
-    if isinstance(default, ast.Call) and ast.unparse(default.func) == "field":
-        return next(each.value for each in default.keywords if each.arg == "default")
+    """What a constant's name stands for."""
     if isinstance(default, ast.Name) and default.id in CONSTANTS:
         return ast.Constant(CONSTANTS[default.id])
     return default
+
+
+def _beginning(value: ast.expr | None) -> ast.expr | None:
+    """What a field of a dataclass begins with, also where `field(...)` says so."""
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "field":
+        return next((each.value for each in value.keywords if each.arg == "default"), None)
+    return value
 
 
 def _fields(node: ast.ClassDef) -> list[str]:
     """Of a dataclass."""
     keyword_only = any("kw_only=True" in ast.unparse(mark) for mark in node.decorator_list)
     found = [
-        each.target.id + (f"={ast.unparse(_plain(each.value))}" if each.value is not None else "")
+        each.target.id + (f"={ast.unparse(_plain(begins))}" if (begins := _beginning(each.value)) is not None else "")
         for each in node.body
         if isinstance(each, ast.AnnAssign)
         and isinstance(each.target, ast.Name)
