@@ -83,6 +83,19 @@ def test_the_command_of_the_banner_sends_a_message_that_is_handled(folder: Path,
     assert "" == said
 
 
+def test_the_command_of_the_banner_names_a_namespace_that_was_an_option(folder: Path) -> None:
+    """Without it the message goes to another tenant's topic, and no handler gets it."""
+    with command("dev", "orders.py", "--set", "cluster.namespace=shop", folder=folder) as running:
+        send = running.until("send: ")
+        running.until("ready: ")
+        _, *words = shlex.split(send.removeprefix("send: "))
+        with command(*words, folder=folder) as sending:
+            assert 0 == sending.end(None)
+        assert "billed 1" == running.line()
+        running.line()
+        assert 0 == running.end(signal.SIGINT)
+
+
 def test_a_port_stays_over_changes_and_starts_and_new_consumers_are_shown(folder: Path, capfd: Capture) -> None:
     port, errors = free_port(), Errors(capfd)
     with command("dev", "orders.py", "--port", str(port), folder=folder) as running:

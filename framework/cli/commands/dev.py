@@ -169,6 +169,8 @@ class _Screen:
         found = ["--config", given.config] if given.config else []
         for overlay in given.overlay:
             found += ["--overlay", overlay]
+        for each in given.sets:
+            found += ["--set", each] if each.startswith("cluster.namespace=") else []
         try:
             cluster = options.loaded(given).settings.cluster
         except ConfigurationError:
