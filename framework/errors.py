@@ -174,6 +174,12 @@ class NotConnected(BrokerUnreachable):
     id = "FA-C002"
 
 
+def no_name_server(why: Iterable[object]) -> NotConnected:
+    """What is raised where each name server failed, and why each did."""
+    reasons = "; ".join(map(str, why))
+    return NotConnected(f"no name server answers: {reasons}; check cluster.name_servers (--name-server)")
+
+
 class ConnectionLost(BrokerUnreachable):
     """A connection ended while something was waiting on it. That is logged once an address, too."""
 

@@ -80,6 +80,10 @@ class ListenerWrong(ConfigurationError):
     id = "FA-S017"
 
 
+class ListenerTaken(ListenerWrong):
+    """Another process has the address."""
+
+
 # H, handlers and what is declared beside them.
 
 

@@ -15,7 +15,7 @@ from framework.admin.findings import Told, tried
 from framework.admin.groups import GROUP_CONFIGS, view
 from framework.admin.positions import Positions, positions
 from framework.core.broker_time import Reading
-from framework.errors import BrokerUnreachable, FrameworkError, NotConnected
+from framework.errors import BrokerUnreachable, FrameworkError, no_name_server
 from framework.model.queue import MessageQueue
 from framework.model.reserved import DEAD_LETTER_PREFIX, progress_topic, retry_topic
 from framework.wire import exchanges
@@ -129,7 +129,7 @@ def cluster(admin: Admin, now_ms: Callable[[], int]) -> ClusterFacts:
     """NotConnected where no name server answers: then there is nothing to look at."""
     servers = admin.ask_name_servers(BROKERS)
     if not servers.found and all(isinstance(error, BrokerUnreachable) for error in servers.failed.values()):
-        raise NotConnected(f"no name server answers: {'; '.join(map(str, servers.failed.values()))}")
+        raise no_name_server(servers.failed.values())
     places = {place.name: place for found in servers.found.values() for place in found}
     told: dict[str, Told[Sequence[str]]] = {
         server: servers.failed.get(server) or [place.name for place in servers.found[server]]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-RETIRED = frozenset({"FA-A120"})
+RETIRED = frozenset({"FA-A120", "FA-U106"})
 """Ids that had a page once. They are not used again: somebody's runbook may still name them."""
 _HEADING = re.compile(r"^## (FA-[A-Z]\d{3}) (.+)$", re.MULTILINE)
 _ROOM = re.compile(r"From `((?:framework|plugins)/\w+)`\.")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from framework.admin.cluster import Admin
     from framework.admin.memory import Memory
     from framework.client.options import ClusterOptions
+    from framework.settings.fields import Level
 
 
 def add_connection(parser: argparse.ArgumentParser) -> None:
@@ -30,12 +31,12 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def cluster_options(arguments: argparse.Namespace) -> ClusterOptions:
+def cluster_options(arguments: argparse.Namespace, *, level: Level = "warning") -> ClusterOptions:
     """How the settings say that the cluster is reached. Raises ConfigurationError."""
     from framework.runtime.plans import connect
 
     settings = options.loaded(arguments).settings
-    options.log_troubles(settings, is_debug=arguments.debug)
+    options.log_troubles(settings, is_debug=arguments.debug, level=level)
     return connect.cluster_options(settings, client_id="")
 
 

@@ -19,6 +19,7 @@ from framework.mistakes import GroupUnknown
 if TYPE_CHECKING:
     from framework.declare import Consumer
     from framework.hooks.host import PluginHost
+    from framework.settings.fields import Level
     from framework.settings.schema import AppSettings
 
 T = TypeVar("T")
@@ -175,12 +176,12 @@ def set_up_logs(arguments: argparse.Namespace) -> None:
     setup.configure(loaded_or_usual(arguments).settings)
 
 
-def log_troubles(settings: AppSettings, *, is_debug: bool) -> None:
+def log_troubles(settings: AppSettings, *, is_debug: bool, level: Level = "warning") -> None:
     """Logging of a command whose result is on stdout: what went well is no news."""
     from framework.runtime.logs import setup
     from framework.settings.schema import LoggingSettings
 
-    logging = LoggingSettings(level="debug" if is_debug else "warning")
+    logging = LoggingSettings(level="debug" if is_debug else level)
     setup.configure(settings.model_copy(update={"logging": logging}))
 
 

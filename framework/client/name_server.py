@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import structlog
 
-from framework.errors import BrokerUnreachable, FrameworkError, NotConnected, ProtocolError, Refused, is_said
+from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused, is_said, no_name_server
 from framework.net.address import parse_address
 from framework.net.pool import Pool
 from framework.ports import Chance
@@ -31,6 +31,7 @@ class NameServer:
         self._is_unreachable = self._is_said = False
         self.failure: FrameworkError | None = None
         """Why the last question had no answer."""
+        self.has_answered = False
 
     async def route(self, topic: str) -> TopicRoute | None:
         """Where a topic's queues are; None where the name server knows no such topic.
@@ -38,7 +39,7 @@ class NameServer:
         Raises BrokerUnreachable, Refused or ProtocolError, the last of them, where no server gave an answer.
         """
         asking = exchanges.route(topic)
-        last: FrameworkError | None = None
+        failed: list[FrameworkError] = []
         first = self._chosen
         for step in range(len(self._servers)):
             index = (first + step) % len(self._servers)
@@ -47,21 +48,20 @@ class NameServer:
                 answer = await self._pool.request(server, asking.request(), timeout_ms=self._timeout_ms)
                 asking.accepted(answer, server)
             except (BrokerUnreachable, Refused) as error:
-                last = error
+                failed.append(error)
                 continue
-            self._chosen, self.failure = index, None
+            self._chosen, self.failure, self.has_answered = index, None, True
             self._note(None)
             try:
                 return asking.read(answer)
             except ProtocolError as error:
                 raise ProtocolError(error.reason, peer=server) from error
         self._chosen = (first + 1) % len(self._servers)
-        assert last is not None, "there is at least one name server"
-        self.failure = last
+        self.failure = last = failed[-1]  # there is at least one name server
         if isinstance(last, Refused):
             raise last
         self._note(last)
-        raise NotConnected(f"no name server answers ({', '.join(self._servers)}): {last}") from last
+        raise no_name_server(failed) from last
 
     async def clusters(self) -> tuple[str, ...]:
         """The clusters that have a broker, as the one says that answers now. Whether it does changes nothing here."""
@@ -78,5 +78,6 @@ class NameServer:
         elif not self._is_unreachable and failure is not None:
             self._is_said = is_said(failure)
             told = log.debug if self._is_said else log.warning
-            told("name server unreachable", servers=list(self._servers), reason=str(failure))
+            remedy = "check cluster.name_servers and the network"
+            told("name server unreachable", servers=list(self._servers), reason=str(failure), remedy=remedy)
         self._is_unreachable = failure is not None

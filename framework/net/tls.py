@@ -19,8 +19,12 @@ from framework.mistakes import TlsWrong
 
 log = structlog.get_logger()
 
-SILENT_CLOSE_HINT = ", without a word; is it a TLS port (cluster.tls.enabled: true), or no broker?"
+SILENT_CLOSE_HINT = ", without a word; it may be a TLS port (cluster.tls.enabled: true), or no broker"
 """Behind the reason of a connection on which nothing was ever heard."""
+_ISSUER = "; name its issuer in cluster.tls.ca_file"
+_NAME = "; correct the address, or set cluster.tls.server_name"
+_OF_CERTIFICATES = {18: _ISSUER, 19: _ISSUER, 20: _ISSUER, 21: _ISSUER, 62: _NAME, 64: _NAME}
+"""What to do, by OpenSSL's number of what is wrong: nothing here mends the others."""
 PLAIN_REMEDY = "use its TLS port, or set cluster.tls.enabled: false"
 CLOSED_IN_HANDSHAKE = f"connection closed during the TLS handshake; the peer may not speak TLS there: {PLAIN_REMEDY}"
 
@@ -138,7 +142,8 @@ def said(error: Exception) -> str:
 def handshake_trouble(error: Exception, expected_host: str) -> str | None:
     """What a failed handshake means; None where TLS is not to blame."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate refused for {expected_host}: {error.verify_message}"
+        remedy = _OF_CERTIFICATES.get(error.verify_code, "")
+        return f"certificate refused for {expected_host}: {error.verify_message}{remedy}"
     if isinstance(error, ssl.SSLError):
         reason = (getattr(error, "reason", None) or str(error)).replace("_", " ").lower()
         if "wrong version number" in reason or "record layer" in reason:

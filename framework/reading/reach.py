@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TypeVar
 
-from framework.errors import BrokerUnreachable, ConnectionLost, NotConnected, ProtocolError, Refused
+from framework.errors import BrokerUnreachable, ConnectionLost, ProtocolError, Refused, no_name_server
 from framework.net.address import AllowList, parse_address
 from framework.net.credentials import Credentials
 from framework.net.real_clock import RealClock
@@ -76,7 +76,7 @@ class Reach:
                 return exchange.read(answer)
         if refused is not None:
             raise refused
-        raise NotConnected(f"no name server answers ({', '.join(self._servers)}): {'; '.join(failed)}")
+        raise no_name_server(failed)
 
     def route(self, topic: str, *, fresh: bool = False) -> Route | None:
         """Where the topic is; None where no name server knows it. `fresh` asks again."""

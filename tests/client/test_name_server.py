@@ -122,10 +122,12 @@ def test_when_none_answers_all_are_named_and_it_is_logged_once() -> None:
         names, pool = await serve(network)
         with structlog.testing.capture_logs() as logs:
             for _ in range(3):
-                with pytest.raises(
-                    BrokerUnreachable, match=r"no name server answers \(10.0.0.1:9876, 10.0.0.2:9876, 10"
-                ):
+                with pytest.raises(BrokerUnreachable) as caught:
                     await names.route("orders")
+                said = str(caught.value)
+                assert said.startswith("no name server answers: ")
+                assert all(f"{server}: connection refused" in said for server in SERVERS)
+                assert said.endswith("; check cluster.name_servers (--name-server)")
             network.scripts = dict.fromkeys(SERVERS, knows)
             for pause in range(100):
                 try:

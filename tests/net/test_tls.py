@@ -99,6 +99,7 @@ def test_a_certificate_for_another_host_is_refused(
 
     assert "certificate refused for 127.0.0.1" in message
     assert reason in message
+    assert message.endswith("; correct the address, or set cluster.tls.server_name")
 
 
 def test_server_name_says_which_name_to_expect(ca: trustme.CA, ca_file: str, tmp_path: Path) -> None:
@@ -128,8 +129,10 @@ def test_a_certificate_out_of_its_time_is_refused(
 def test_a_certificate_of_a_stranger_is_refused(ca_file: str, tmp_path: Path) -> None:
     server = server_context(files_of(trustme.CA().issue_cert("127.0.0.1"), tmp_path))
 
-    assert "certificate refused for 127.0.0.1: " in refusal(server, TlsOptions(ca_file=ca_file))
-    assert "certificate refused for 127.0.0.1: " in refusal(server, TlsOptions())
+    for options in (TlsOptions(ca_file=ca_file), TlsOptions()):
+        message = refusal(server, options)
+        assert "certificate refused for 127.0.0.1: " in message
+        assert message.endswith("; name its issuer in cluster.tls.ca_file")
 
 
 def test_verify_false_works_and_warns_once_a_start(tmp_path: Path) -> None:
@@ -186,8 +189,8 @@ def test_a_plain_client_at_a_tls_port_is_told_so(ca: trustme.CA, tmp_path: Path)
     """Where its alert arrives before the end, the channel names it (tests of the channel)."""
     server = server_context(files_of(ca.issue_cert("127.0.0.1"), tmp_path))
 
-    assert "is it a TLS port" in refusal_by(server, None)
-    assert "is it a TLS port" in refusal(server, None)
+    assert "it may be a TLS port" in refusal_by(server, None)
+    assert "it may be a TLS port" in refusal(server, None)
 
 
 def test_a_client_certificate_is_given_where_asked_for(ca: trustme.CA, ca_file: str, tmp_path: Path) -> None:

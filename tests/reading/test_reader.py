@@ -422,7 +422,7 @@ def test_another_name_server_is_asked_where_one_is_down(box: ThreadBox, topic: s
 def test_no_name_server_at_all_is_one_error_with_every_name() -> None:
     with (
         Reader(ReaderSettings(("127.0.0.1:1", "localhost:2"))) as reader,
-        pytest.raises(BrokerUnreachable, match=r"no name server answers \(127.0.0.1:1, localhost:2\).*refused"),
+        pytest.raises(BrokerUnreachable, match=r"^no name server answers: (.*: connection refused; ){2}check"),
     ):
         reader.queues("orders")
 

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 from framework import private_files
 from framework.cli import broker_plugins, options, output, quick_start, transfer
 from framework.cli.exit_codes import ExitCode
-from framework.cli.shown import explained
 from framework.errors import StoreError, shorten
 from framework.mistakes import AddressWrong, UsageWrong, UsersWrong
 from framework.model import durations
@@ -173,8 +172,6 @@ def _refuse(arguments: argparse.Namespace, add: Callable[[argparse.ArgumentParse
 
 
 def _serve_until_asked(arguments: argparse.Namespace) -> int:
-    import structlog
-
     last = arguments.port + arguments.brokers - 1
     if last > 65_535:
         raise UsageWrong(f"--brokers {arguments.brokers}: the last one's port would be {last}; lower --port")
@@ -188,13 +185,7 @@ def _serve_until_asked(arguments: argparse.Namespace) -> int:
         if is_of_no_address(error):
             reason = "no address of this machine; 127.0.0.1 and 0.0.0.0 always are"
             raise AddressWrong(f"--bind {shorten(arguments.bind)}: {reason}") from error
-        if error.errno != errno.EADDRINUSE:
-            raise
-        taken = f"{arguments.bind}:{arguments.port}"
-        structlog.get_logger().error(
-            "port taken", address=taken, remedy=f"{explained.OF_TAKEN}: --port 0 takes any free one"
-        )
-        return ExitCode.TAKEN
+        raise
 
 
 async def _serve(arguments: argparse.Namespace) -> ExitCode:

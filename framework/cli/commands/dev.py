@@ -15,7 +15,6 @@ from framework.cli import broker_plugins, options, output, quick_start
 from framework.cli.exit_codes import ExitCode
 from framework.cli.greeting import banner
 from framework.cli.live.sockets import of_parent
-from framework.cli.shown import explained
 from framework.errors import ConfigurationError
 from framework.mistakes import UsageWrong
 from framework.model import durations
@@ -55,18 +54,7 @@ def execute(arguments: argparse.Namespace) -> int:
     quick_start.end()
     if arguments.json:
         streams.reserve_stdout()
-    try:
-        return asyncio.run(_develop(arguments))
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE or arguments.port is None:
-            raise
-        import structlog
-
-        taken = f"127.0.0.1:{arguments.port}"
-        structlog.get_logger().error(
-            "port taken", address=taken, remedy=f"{explained.OF_TAKEN}: without --port any free one is taken"
-        )
-        return ExitCode.TAKEN
+    return asyncio.run(_develop(arguments))
 
 
 class _BuiltIn:

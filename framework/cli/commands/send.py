@@ -59,7 +59,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--property", metavar="a=b", action="append", default=[], dest="properties", help="repeatable")
     parser.add_argument("--order-key", metavar="K", help="messages of one key go to one queue, in order")
     due = parser.add_mutually_exclusive_group()
-    due.add_argument("--delay", metavar="TIME", help="deliver it so much later: 30s, 15m, 2h")
+    due.add_argument("--delay", metavar="TIME", type=options.duration, help="deliver it so much later: 30s, 15m, 2h")
     due.add_argument("--at", metavar="TIME", type=instant, help="deliver it then: 2026-12-24T18:00:00Z (no zone: UTC)")
     connect.add_connection(parser)
 
@@ -84,7 +84,7 @@ def execute(arguments: argparse.Namespace) -> int:
         raise UsageWrong("send: give one of BODY, `-` for stdin, and --file FILE")
     if arguments.ndjson and arguments.body not in {None, "-"}:
         raise UsageWrong("send: --ndjson reads lines; give `-` for stdin, or --file FILE")
-    cluster = connect.cluster_options(arguments)
+    cluster = connect.cluster_options(arguments, level="error")  # what fails ends the command, and is its error
     with _opened(arguments) as source:
         messages = _lines(arguments, source) if arguments.ndjson else iter([(1, _one(arguments, source))])
         return asyncio.run(_send_all(arguments, cluster, messages, _Tally(source)))

@@ -20,15 +20,13 @@ from framework.errors import (
     StoreError,
 )
 from framework.harmless import escaped
-from framework.mistakes import UsageWrong
+from framework.mistakes import ListenerTaken, UsageWrong
 
 USAGE = "FA-U001"
 NOT_ASKED = "FA-U003"
 PORT_TAKEN = "FA-B002"
 NO_FILES_LEFT = "FA-B003"
 UNEXPECTED = "FA-X001"
-OF_TAKEN = "end it, or choose another port"
-"""The remedy of a port that is taken, whichever command wants it."""
 PLUGIN_FAILED = "FA-P005"
 _TAKEN = frozenset({errno.EADDRINUSE, errno.EACCES})
 _ADDRESS = re.compile(r"\('([^']+)', (\d+)")
@@ -90,12 +88,12 @@ def exit_code(error: Exception) -> ExitCode:
     """By whose turn it is."""
     if isinstance(error, UsageWrong):
         return ExitCode.USAGE
+    if isinstance(error, ListenerTaken | StoreError) or (isinstance(error, OSError) and error.errno in _TAKEN | _FILES):
+        return ExitCode.TAKEN
     if isinstance(error, ConfigurationError):
         return ExitCode.CONFIGURATION
     if isinstance(error, BrokerUnreachable):
         return ExitCode.UNREACHABLE
-    if isinstance(error, StoreError) or (isinstance(error, OSError) and error.errno in _TAKEN | _FILES):
-        return ExitCode.TAKEN
     return ExitCode.FAILED
 
 
@@ -103,7 +101,7 @@ def _text(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in _FILES:
         return f"{error}; raise the limit (ulimit -n)"
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE and (place := _ADDRESS.search(str(error))):
-        return f"{place[1]}:{place[2]}: another process listens there; {OF_TAKEN}"
+        return f"{place[1]}:{place[2]}: another process listens there; end it, or choose another port"
     if isinstance(error, FrameworkError | OSError) or hasattr(error, "id"):
         return str(error) or type(error).__name__
     return f"{type(error).__name__}: {error}; --debug shows where" if str(error) else type(error).__name__

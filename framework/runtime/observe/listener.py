@@ -8,6 +8,7 @@ want at the same time is asked once. It knows no group and no queue.
 from __future__ import annotations
 
 import asyncio
+import errno
 import hmac
 from collections.abc import Callable
 from concurrent import futures
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import structlog
 
 from framework import __version__
-from framework.mistakes import ListenerWrong
+from framework.mistakes import ListenerTaken, ListenerWrong
 from framework.net.control.asking import Answer, Request, workers_of
 from framework.net.http.messages import Handler, HttpRefused, HttpRequest, HttpResponse, Routes, as_json
 from framework.net.real_world import is_of_no_address, real_world
@@ -82,10 +83,13 @@ class ObserveListener:
             why = f"not open within {START_SECONDS:g} s; is this machine overloaded?"
             raise ListenerWrong(f"observe.listen {self._settings.listen!r}: {why}") from error
         except OSError as error:
-            why = "no address of this machine" if is_of_no_address(error) else error.strerror or str(error)
-            raise ListenerWrong(
-                f"observe.listen {self._settings.listen!r}: {why}; give each application its own"
-            ) from error
+            kind: type[ListenerWrong] = ListenerWrong
+            why = error.strerror or str(error)
+            if error.errno == errno.EADDRINUSE:
+                kind, why = ListenerTaken, "another process listens there"
+            elif is_of_no_address(error):
+                why = "no address of this machine"
+            raise kind(f"observe.listen {self._settings.listen!r}: {why}; give each application its own") from error
         paths = [path for _, path in self._routes()]
         log.info("listener opened", port=port, paths=paths, dashboard=self._mounted is not None)
 
@@ -111,6 +115,7 @@ class ObserveListener:
             if self._mounted:
                 self._mounted.begin(found)
         except BaseException as error:  # noqa: BLE001 - border: it is the opener's, on the other thread
+            self._ended.set_result(None)
             started.set_exception(error)
             return
         started.set_result(found)

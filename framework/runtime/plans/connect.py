@@ -170,7 +170,8 @@ class BrokerSearch:
     @property
     def trouble(self) -> str:
         """The same in a line; empty where a broker is known, or no name server answers."""
-        is_nowhere = self._cluster.names.failure is None and not self._cluster.brokers.addresses()
+        names = self._cluster.names
+        is_nowhere = names.has_answered and names.failure is None and not self._cluster.brokers.addresses()
         return "; ".join(self.because) if is_nowhere else ""
 
     @property
