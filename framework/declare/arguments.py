@@ -15,8 +15,8 @@ from typing import Any, Literal, get_args, get_origin
 from framework.declare.annotations import resolved
 from framework.declare.decoding import KINDS, Decoder, decoder_for, shown
 from framework.declare.resources import Resource, check, find, near
-from framework.errors import ConfigurationError, retold
-from framework.mistakes import ParameterWrong
+from framework.errors import ConfigurationError
+from framework.mistakes import ParameterWrong, ResourceWrong
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 
@@ -105,10 +105,17 @@ def _argument(
         return Argument(name, "delivery", by_name=by_name, many=many)
     if has_codec:
         return Argument(name, "body", None, by_name, many, annotation=annotation)
+    return Argument(name, "body", _decoder(name, annotation, function, names), by_name, many)
+
+
+def _decoder(name: str, annotation: Any, function: Callable[..., object], names: Mapping[str, Any]) -> Decoder | None:
     try:
-        return Argument(name, "body", decoder_for(annotation, name), by_name, many)
-    except ConfigurationError as error:
-        raise retold(error, f"{error}{near(name, function, names)}") from None
+        return decoder_for(annotation, name)
+    except ConfigurationError:
+        if hint := near(name, function, names):
+            what = f"no resource has this name, and no body becomes a {shown(annotation)!r}"
+            raise ResourceWrong(f"parameter {name!r}: {what}{hint}") from None
+        raise
 
 
 def _inside(annotation: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, ParamSpec, T
 from framework.declare.annotations import resolved
 from framework.declare.gathering import Mistaken, placeholder
 from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, nearest, shorten
-from framework.mistakes import FileExposed, ResourceWrong
+from framework.mistakes import ResourceWrong
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 
@@ -125,7 +125,7 @@ def _declared(function: Any, scope: object, options: Iterable[str] = ()) -> Reso
         if not inspect.isfunction(function):
             raise ResourceWrong(f"{shorten(function)} is not a function; {_EXAMPLE}")
         if scope not in _SCOPES:
-            raise FileExposed(f'scope={shorten(scope)}: write "app" or "message"')
+            raise ResourceWrong(f'scope={shorten(scope)}: write "app" or "message"')
         return Resource(function, scope, names, place)  # type: ignore[arg-type]  # it was looked at just now
     except ConfigurationError as error:
         name = getattr(function, "__name__", repr(function))

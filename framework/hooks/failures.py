@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import dis
+import os
 import signal
+import sys
+import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType, TracebackType
 
+import framework
 from framework.core.results import failure_of
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
+_OURS = f"{Path(framework.__file__).parent}{os.sep}"
 _UNAWAITED = (CoroutineType, AsyncGeneratorType)
 
 
@@ -38,6 +44,19 @@ def plugin_failure_awaited(error: BaseException) -> Exception:
     elif isinstance(error, GeneratorExit) and not is_raised(error):
         raise error
     return plugin_failure(error)
+
+
+def raised(error: BaseException) -> str:
+    """What an error of the user's says, with its kind."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def line_of(error: BaseException) -> str | None:
+    """The deepest line that is neither the import system's, nor ours, nor an installed library's: the user's own."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
+    own = [frame for frame in frames if "site-packages" not in frame.filename and not frame.filename.startswith(_OURS)]
+    chosen = [frame for frame in own if not frame.filename.startswith(sys.base_prefix)] or own
+    return f"{chosen[-1].filename}:{chosen[-1].lineno}" if chosen else None
 
 
 def reject_coroutine(answer: object, name: str) -> None:

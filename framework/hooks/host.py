@@ -23,7 +23,7 @@ from framework.errors import ConfigurationError, ConfigurationMistakes, Findings
 from framework.hooks import specs
 from framework.hooks.calls import Calls, Implementation
 from framework.hooks.contained import ContainedStrategy
-from framework.hooks.failures import plugin_failure
+from framework.hooks.failures import line_of, plugin_failure, raised
 from framework.hooks.markers import PROJECT
 from framework.hooks.registrations import Registrations
 from framework.hooks.signatures import check, check_version, going, made, marked, plugin_in, settings_model
@@ -175,8 +175,7 @@ class PluginHost:
             self.mistakes += mistakes.mistakes
         except BaseException as error:  # noqa: BLE001 - border: a plugin's code runs when it is loaded
             plugin_failure(error)
-            cause = str(error) if isinstance(error, ConfigurationError) else f"{type(error).__name__}: {error}"
-            message = f"plugin {name!r} ({candidate.source}) cannot be loaded: {cause}"
+            message = f"plugin {name!r} ({candidate.source}) cannot be loaded: {_cause(error, candidate)}"
             if candidate.is_installed:
                 message += f"; fix it, or write plugins: {{block: [{name}]}}"
             self.mistakes.append(PluginBroken(message, place=place))
@@ -296,6 +295,15 @@ def _validated(name: str, model: type[BaseModel], choice: Choice | None, origin:
 
 def _source(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
+
+
+def _cause(error: BaseException, candidate: _Candidate) -> str:
+    if isinstance(error, ConfigurationError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and f"{candidate.source.partition(':')[0]}.".startswith(f"{error.name}."):
+        return f"there is no module {error.name!r}; correct plugins.local, or install it"
+    place = line_of(error)
+    return f"{raised(error)}{f' ({place})' if place else ''}{'' if candidate.is_installed else '; correct it'}"
 
 
 def _all_arguments(function: Callable[..., Any], given: Sequence[str], taken: Sequence[str]) -> Callable[..., Any]:

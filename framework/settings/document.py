@@ -7,6 +7,7 @@ anything is built from them. Knows no schema, file or variable.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,9 +23,18 @@ DEPTH_MAX = 50
 ALIASES_MAX = 100
 VALUES_MAX = 100_000  # with aliases followed: ten lines may stand for 10^10 values otherwise
 
+_BRACKETED_ADDRESS = re.compile(r"\s*\[[^\[\],]*:[^\[\],]*\]:\d")
 NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 MERGE = "<<"
 _NO_COLON = "this key has no ':' after it; write key: value"
+_PLAINER = {
+    "mapping values are not allowed": "a ':' too many; quote the value, or begin a new line",
+    "did not find expected node content": "a value cannot begin so; quote it",
+    "found character that cannot start any token": "a value cannot begin so; quote it",
+    "did not find expected ','": "a ',' or a bracket is missing before this",
+    "did not find expected key": "not indented as the key above; indent them alike",
+}
+"""What the parser says -> what to do."""
 _CORE = "tag:yaml.org,2002:"
 _CORE_TAGS = frozenset(_CORE + name for name in ("str", "int", "float", "bool", "null", "map", "seq"))
 
@@ -59,14 +69,14 @@ def parsed(text: str, name: str) -> Document:
     if root is None or (root.text is None and root.items is None and root.pairs is None):
         return document
     if root.pairs is None:
-        raise NotYaml("expected keys and values", place=f"{name}:{root.line}:{root.column}")
+        raise NotYaml("expected keys and values; write key: value", place=f"{name}:{root.line}:{root.column}")
     document.values = _Plain(name, document.places).of(root, ())
     return document
 
 
 def value(text: str, name: str) -> Any:
     """One value as a variable or an option writes it: `[a, b]` and `{a: b}` are opened, anything else is a text."""
-    if text.lstrip()[:1] in ("[", "{"):
+    if text.lstrip()[:1] in ("[", "{") and _BRACKETED_ADDRESS.match(text) is None:
         root = _root(text, name)
         return _Plain(name, {}).of(root, ()) if root is not None else None
     return None if text in NULLS - {""} else text
@@ -100,7 +110,8 @@ def _blamed(error: yaml.MarkedYAMLError, text: str) -> tuple[str, str]:
         if above and ":" not in above[-1][1]:
             number, line = above[-1]
             return f"{number}:{len(line) - len(line.lstrip()) + 1}", _NO_COLON
-    return (f"{mark.line + 1}:{mark.column + 1}" if mark else ""), reason
+    plainer = next((ours for theirs, ours in _PLAINER.items() if reason.startswith(theirs)), reason)
+    return (f"{mark.line + 1}:{mark.column + 1}" if mark else ""), plainer
 
 
 def _tab_before(text: str, mark: yaml.Mark) -> str:
@@ -221,7 +232,8 @@ class _Plain:
         for key, value in pairs:
             name = str(key.text)
             if name in lines:
-                raise NotYaml(f"duplicate key {shorten(name)}, first in line {lines[name]}", place=self._place(key))
+                what = f"duplicate key {shorten(name)}, first in line {lines[name]}; remove one"
+                raise NotYaml(what, place=self._place(key))
             lines[name] = key.line
             if name != MERGE:
                 values[name] = self.of(value, (*path, name))

@@ -97,10 +97,14 @@ def several(value: Any) -> Any:
     return value
 
 
+_ADDRESS = re.compile(r"(?:https?://)?(?:\[[\w:.%-]+\]|[\w.-]+):(\d{1,5})/?", re.ASCII)
+
+
 def _address(text: str) -> str:
-    host, separator, port = text.rpartition(":")
-    if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"{text!r} is not an address; write host:port, such as 127.0.0.1:9876")
+    found = _ADDRESS.fullmatch(text)
+    if found is None or not 0 < int(found[1]) < 65536:
+        example = "[::1]:9876" if text.count(":") > 1 and "//" not in text else "127.0.0.1:9876"
+        raise ValueError(f"{text!r} is not an address; write host:port, such as {example}")
     return text
 
 

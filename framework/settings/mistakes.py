@@ -70,7 +70,7 @@ def _mistake(
 ) -> ConfigurationError:
     inner = tuple(str(step) for step in detail["loc"] if step != "[key]")
     path = (*prefix, *inner)
-    dotted = ".".join(path)
+    dotted, place = ".".join(path), place_of(places, path)
     is_unknown = detail["type"] == "extra_forbidden"
     if is_unknown:
         known = _keys_at(kind, inner[:-1])
@@ -84,8 +84,8 @@ def _mistake(
             what = f"the value of {' and '.join(f'${each}' for each in variables)} does not fit"
             message = f"{dotted}: {what}: {hidden.without_values(reason, variables)}"
         else:
-            message = f"{dotted}: {reason}{found}"
-    return (UnknownKey if is_unknown else WrongValue)(message, place=place_of(places, path))
+            message = f"{reason}{found}" if place == f"--set {dotted}" else f"{dotted}: {reason}{found}"
+    return (UnknownKey if is_unknown else WrongValue)(message, place=place)
 
 
 def _bound(detail: ErrorDetails, kind: type[BaseModel], path: Path) -> tuple[str, str] | None:

@@ -300,8 +300,11 @@ class AppSettings(Section, BaseSettings):  # type: ignore[misc]  # two types of 
         return [name for name in self.consumers if found.get(name, False)]
 
     def place(self, *path: str) -> str | None:
-        """Where the value at this path was written: file and line, variable, or option. None for a default."""
-        return self._places.get(path)
+        """Where the value at this path was written, or else the first one below it: file and line, variable, or option.
+        None for a default.
+        """
+        below = (place for each, place in self._places.items() if each[: len(path)] == path)
+        return self._places.get(path) or next(below, None)
 
     @property
     def hidden(self) -> Hidden:

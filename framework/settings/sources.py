@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
-from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, retold, shorten
+from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, nearest, retold, shorten
 from framework.mistakes import FileExposed, FileUnreadable, SettingUnclear, UnknownKey, VariableMissing
 from framework.settings import document
 from framework.settings.document import Document
@@ -67,7 +67,9 @@ def find(config: str | None, environment: Mapping[str, str], folder: Path | None
         path = Path(named)
         if not path.is_file():
             source = "--config" if config else f"${CONFIG_VARIABLE}"
-            raise FileUnreadable(f"{source}: there is no file {shorten(named)}")
+            if path.is_dir():
+                raise FileUnreadable(f"{source}: {shorten(named)} is a folder; name the file in it")
+            raise FileUnreadable(f"{source}: there is no file {shorten(named)}{_near_file(path)}")
         return path
     candidates = [Path(FILE_NAME), *([folder / FILE_NAME] if folder is not None else [])]
     for path in candidates:
@@ -161,12 +163,19 @@ def _text(path: Path) -> str:
     try:
         with open(path, "rb") as stream:
             content = stream.read(document.BYTES_MAX + 1)
+    except FileNotFoundError:
+        raise FileUnreadable(f"there is no such file{_near_file(path)}", place=str(path)) from None
     except OSError as error:
-        raise FileUnreadable(f"cannot be read: {error.strerror}", place=str(path)) from None
+        raise FileUnreadable(f"cannot be read: {error.strerror}; run: ls -l {path}", place=str(path)) from None
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise FileUnreadable(f"byte {error.start} is not UTF-8", place=str(path)) from None
+        raise FileUnreadable(f"byte {error.start} is not UTF-8; save it as UTF-8", place=str(path)) from None
+
+
+def _near_file(path: Path) -> str:
+    """A hint at the file that may be meant."""
+    return nearest(path.name, [each.name for each in path.parent.glob("*.y*ml")]) or "; correct the name"
 
 
 class _Layer(PydanticBaseSettingsSource):

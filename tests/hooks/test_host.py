@@ -272,7 +272,7 @@ def test_local_plugins_are_modules_or_classes(tmp_path: Path, monkeypatch: pytes
         "holds several plugins (One, Two); name one: local_pair:One",
         "local_none implements no hook",
         "two plugins are named 'local_pair'",
-        "No module named 'local_gone'",
+        "there is no module 'local_gone'; correct plugins.local, or install it",
     ):
         assert any(part in each for each in shown)
     assert any("did you mean 'Two'?" in each for each in mistakes_of(local=["local_pair:Tow"]))

@@ -208,7 +208,7 @@ def test_mistakes_of_all_sources_are_said_at_once(tmp_path: Path) -> None:
         f"{file}:2:3: unknown key 'nmae' in app; did you mean 'name'?",
         f"{file}:3:26: cluster.name_servers.0: the environment variable GONE is not set; set it before the start",
         f"{overlay}:2:1: not YAML",
-        f"{tmp_path / 'missing.yaml'}: cannot be read",
+        f"{tmp_path / 'missing.yaml'}: there is no such file; correct the name",
         "$FRAMEWORK_APP__APP__DRAIN: app.drain: ",
         "--set consumers.billing.concurency: unknown key 'concurency' in consumers.billing; did you mean",
     ):
@@ -341,7 +341,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
 
     (mistake,) = mistakes_of(path, environment={})
 
-    assert f"{path}: byte 12 is not UTF-8" == mistake
+    assert f"{path}: byte 12 is not UTF-8; save it as UTF-8" == mistake
 
 
 def test_a_huge_file_is_not_read_whole(tmp_path: Path) -> None:

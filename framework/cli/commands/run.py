@@ -201,6 +201,8 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
 def _log_settings(application: options.AppOptions, app: App) -> None:
     import structlog
 
+    from framework.runtime.plans.collect import max_retries_of
+
     log, settings = structlog.get_logger(), app.settings
     for warning in settings.warnings:
         log.warning("setting unsafe", reason=warning)
@@ -212,7 +214,7 @@ def _log_settings(application: options.AppOptions, app: App) -> None:
         log.info(
             "consumer configured", name=spec.name, topic=spec.topic, group=spec.group, tags=spec.tags, sql=spec.sql,
             orderly=spec.orderly, broadcasting=spec.broadcasting,
-            concurrency=of_group.concurrency, max_retries=of_group.max_retries,
+            concurrency=of_group.concurrency, max_retries=max_retries_of(of_group, spec),
             dead_letters="none: dropped" if spec.broadcasting else f"%DLQ%{wrap(namespace, spec.group)}",
         )  # fmt: skip
 

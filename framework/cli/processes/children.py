@@ -254,7 +254,8 @@ class Children:
             notes = Notes(shared)
             notes.accuse(self.exits.ends)
             process = await self._forked(options, writing, shared) or await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "framework", "run", *options, "--tells", str(writing), "--notes", str(shared),
+                sys.executable, "-P",  # as in this process, a file here hides no module of Python's
+                "-m", "framework", "run", *options, "--tells", str(writing), "--notes", str(shared),
                 stdin=PIPE, pass_fds=(writing, shared), start_new_session=True,
             )  # fmt: skip
         finally:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
-import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +30,7 @@ from framework.errors import (
     retold,
     shorten,
 )
-from framework.hooks.failures import plugin_failure
+from framework.hooks.failures import line_of, plugin_failure, raised
 from framework.mistakes import (
     GroupClash,
     GroupUnknown,
@@ -73,6 +72,8 @@ def target(app: str) -> Target:
     if path.suffix == ".py":
         if not path.is_file():
             raise ModuleMissing(f"APP {app!r}: there is no file {name}{_near_file(path)}")
+        if "." in path.stem:
+            raise ModuleMissing(f"APP {app!r}: Python imports no file with two dots in its name; rename it")
         if _is_taken(path.resolve()):
             raise ModuleMissing(f"APP {app!r}: Python has a module {path.stem!r} already; choose another name")
         return Target(_module_of(path.resolve()), attribute)
@@ -137,8 +138,8 @@ def _nothing(names: Sequence[str]) -> str:
     if names:
         return f"there is no consumer in {', '.join(names)}; mark a function with @consumer(topic, group)"
     return (
-        "there is no consumer: neither APP nor app.handlers names a module; write `framework-app run orders.py`, or "
-        "start with `framework-app new app order_desk`"
+        "there is no consumer: neither APP nor app.handlers names a module; name a file behind the command, such as "
+        "orders.py, or start with `framework-app new app order_desk`"
     )
 
 
@@ -331,27 +332,33 @@ def _imported(name: str) -> ModuleType:
         remedy = (
             "write: from framework import ..." if missing in _OUR_OTHER_NAMES else "install it, or correct the name"
         )
-        raise ImportFailed(f"importing {name}: no module named {missing!r}; {remedy}", place=_line_of(error)) from error
+        raise ImportFailed(f"importing {name}: no module named {missing!r}; {remedy}", place=line_of(error)) from error
     except SyntaxError as error:
-        place = f"{error.filename}:{error.lineno}" if error.filename else None
+        place = f"{error.filename}:{error.lineno}" if error.filename else _file_of(name)
         line = f" in {shorten(error.text.strip())}" if error.text else ""
         raise SyntaxWrong(f"importing {name}: {error.msg}{line}; correct it", place=place) from error
     except BaseException as error:  # border: the user's module
         plugin_failure(error)
-        message = f"importing {name}: {type(error).__name__}: {error}"
-        raise ImportFailed(message, place=_line_of(error)) from error
+        raise ImportFailed(f"importing {name}: {raised(error)}{_way_out(error)}", place=line_of(error)) from error
+
+
+def _way_out(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return '; an import must not end the program: write this below `if __name__ == "__main__":`'
+    return "; correct it"
 
 
 def _no_module(name: str) -> ModuleMissing:
     return ModuleMissing(f"there is no module {name!r}{_near_module(name)}")
 
 
-def _line_of(error: BaseException) -> str | None:
-    """The deepest line that is neither the import system's nor an installed library's: the user's own."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
-    own = [frame for frame in frames if "site-packages" not in frame.filename and frame.filename != __file__]
-    chosen = [frame for frame in own if not frame.filename.startswith(sys.base_prefix)] or own
-    return f"{chosen[-1].filename}:{chosen[-1].lineno}" if chosen else None
+def _file_of(name: str) -> str | None:
+    """Where a module is that Python cannot read."""
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    return spec.origin if spec is not None else None
 
 
 def _placed(error: ConfigurationError, place: str | None) -> ConfigurationError:
