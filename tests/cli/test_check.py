@@ -108,3 +108,32 @@ def test_a_plugin_that_leaves_in_a_hook_is_a_mistake_that_names_it(line: str, tm
     assert ExitCode.CONFIGURATION == main.run(["check", *arguments])
     assert f"plugin {name!r}: register_expiry_policies failed: " in capsys.readouterr().out
     sys.modules.pop(name, None)
+
+
+def test_json_is_a_line_per_error_and_warning_with_its_id(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "bad.yaml").write_text("app:\n  nmae: x\ncluster: {tls: {enabled: true, verify: false}}\n")
+
+    assert ExitCode.CONFIGURATION == main.run(["check", "checked_shop.py", "-c", "bad.yaml", "--json"])
+    said = capsys.readouterr()
+    unsafe = "cluster.tls.verify is false: any certificate is trusted, so others can read the traffic"
+    assert [
+        {
+            "error": "bad.yaml:2:3: unknown key 'nmae' in app; did you mean 'name'?",
+            "id": "FA-S001",
+            "place": "bad.yaml:2:3",
+        },
+        {"warning": unsafe, "id": "FA-U107", "place": None},
+    ] == [json.loads(line) for line in said.out.splitlines()]
+    assert "" == said.err
+
+
+def test_a_warning_of_the_settings_has_its_id(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "open.yaml").write_text("cluster: {tls: {enabled: true, verify: false}}\n")
+
+    assert ExitCode.CLEAN == main.run(["check", "checked_shop.py", "-c", "open.yaml"])
+    warning, last = capsys.readouterr().out.splitlines()
+    unsafe = "cluster.tls.verify is false: any certificate is trusted, so others can read the traffic"
+    assert f"warning: {unsafe} [FA-U107]" == warning
+    assert last.startswith("check: ok, ")
+    assert ExitCode.CLEAN == main.run(["check", "checked_shop.py", "--json"])
+    assert "" == capsys.readouterr().out

@@ -72,7 +72,10 @@ def test_a_message_that_is_nowhere_ends_with_1(box: ThreadBox, capsys: pytest.Ca
     assert ExitCode.FAILED == main.run(["trace", "ID9", "--name-server", box.address])
     captured = capsys.readouterr()
     assert "" == captured.out
-    assert "trace: no broker finds ID9 in any of 1 topics: it was never stored" in captured.err
+    assert (
+        "trace: no broker finds ID9 in any of 1 topics: it was never stored, or it is deleted, or its broker keeps no "
+        "index (messageIndexEnable=false) [FA-C008]\n"
+    ) in captured.err
 
     assert ExitCode.FAILED == main.run(["trace", "ID9", "--topic", "orders", "--name-server", box.address])
     assert "no broker finds ID9 in orders" in capsys.readouterr().err

@@ -109,6 +109,24 @@ def test_whoever_raises_says_which_kind_of_mistake_it_is() -> None:
     assert [2] == bare("raise UnknownKey('x')\nraise ConfigurationError('x')")
 
 
+_SAID = re.compile(r"[\"'](?:error|warning): ")
+"""How a line begins that a user takes for one of ours."""
+
+
+def without_id(text: str) -> list[int]:
+    """The lines that say an error or a warning, and not which page explains it."""
+    lines = enumerate(text.splitlines(), 1)
+    return [at for at, line in lines if _SAID.search(line) and not re.search(r"with_id\(|\[\{\S+\}\]", line)]
+
+
+def test_what_is_said_as_an_error_or_a_warning_says_its_id() -> None:
+    """Beside what is raised and what is logged: a command may write a line by itself."""
+    found = {str(path.relative_to(ROOT)): without_id(path.read_text()) for path in sources()}
+
+    assert {} == {name: lines for name, lines in found.items() if lines}
+    assert [1] == without_id('say("error: no file")\nsay(f"warning: {text} [{SETTING_UNSAFE}]")')
+
+
 @pytest.mark.parametrize("page", pages().values(), ids=lambda page: page.id)
 def test_a_page_says_what_it_means_how_it_shows_and_what_to_do(page: Page) -> None:
     meant, shows, remedy = page.text.partition("\n\nShows: ")[0], "\n\nShows: `", "\n\n- "

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     options.add_application(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object per error or warning, on stdout")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -28,14 +29,21 @@ def execute(arguments: argparse.Namespace) -> int:
     options.log_troubles(AppSettings(), is_debug=arguments.debug)
     findings = Findings()
     settings, consumers, plugins = look(arguments, findings)
-    for mistake in findings.mistakes:
-        output.say(explained.with_id(settings.hidden.masked(mistake)))
+    mistakes = [settings.hidden.masked(each) for each in findings.mistakes]
+    if arguments.json:
+        for mistake in mistakes:
+            output.say(explained.as_json_line(mistake))
+        for warning in settings.warnings:
+            output.say(output.as_json({"warning": warning, "id": explained.SETTING_UNSAFE, "place": None}))
+        return ExitCode.CONFIGURATION if findings else ExitCode.CLEAN
+    for mistake in mistakes:
+        output.say(explained.with_id(mistake))
     if findings:
         sys.stderr.write(explained.hint(findings.mistakes))
         output.say(f"check: {len(findings)} mistake{'s' if len(findings) > 1 else ''}")
         return ExitCode.CONFIGURATION
     for warning in settings.warnings:
-        output.say(f"warning: {warning}")
+        output.say(f"warning: {warning} [{explained.SETTING_UNSAFE}]")
     several = "" if consumers == 1 else "s"
     output.say(f"check: ok, {consumers} consumer{several}, {plugins} plugins")
     return ExitCode.CLEAN

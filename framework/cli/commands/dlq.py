@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
@@ -20,7 +21,8 @@ from framework.cli import changes, connect, options, output, table
 from framework.cli.commands.tail import begin, body_fields
 from framework.cli.exit_codes import ExitCode
 from framework.cli.progress import ProgressLine
-from framework.mistakes import UsageWrong
+from framework.cli.shown import explained
+from framework.mistakes import NotInCluster, UsageWrong
 from framework.net.real_clock import RealClock
 
 if TYPE_CHECKING:
@@ -229,7 +231,8 @@ def _show(arguments: argparse.Namespace, admin: Admin) -> int:
         shown += 1
     _say_gone(scan)
     if not shown:
-        output.tell(f"dlq: {arguments.group} has no dead letter {arguments.message_id}")
+        text = f"dlq: {arguments.group} has no dead letter {arguments.message_id}; framework-app dlq list lists them"
+        sys.stderr.write(explained.usage(text, as_json=arguments.json, id_=NotInCluster.id))
         return ExitCode.FAILED
     return ExitCode.CLEAN
 

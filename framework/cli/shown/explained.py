@@ -24,6 +24,7 @@ from framework.mistakes import ListenerTaken, UsageWrong
 
 USAGE = "FA-U001"
 NOT_ASKED = "FA-U003"
+SETTING_UNSAFE = "FA-U107"
 PORT_TAKEN = "FA-B002"
 NO_FILES_LEFT = "FA-B003"
 UNEXPECTED = "FA-X001"
@@ -52,12 +53,12 @@ def text_of(error: Exception, *, as_json: bool = False) -> str:
     """The lines that `say` writes."""
     mistakes: Sequence[Exception] = error.mistakes if isinstance(error, ConfigurationMistakes) else [error]
     if as_json:
-        return "".join(map(_as_json, mistakes))
+        return "".join(f"{as_json_line(mistake)}\n" for mistake in mistakes)
     return "".join(f"error: {with_id(mistake)}\n" for mistake in mistakes) + hint(mistakes)
 
 
 def usage(text: str, *, as_json: bool, id_: str = USAGE) -> str:
-    """The lines about what was typed wrong, or cannot be asked here."""
+    """The lines about what was typed wrong, cannot be asked here, or is not there."""
     told = {"error": text, "id": id_, "place": None}
     return f"{output.as_json(told)}\n" if as_json else f"{escaped(text, keep=_END)} [{id_}]\n"
 
@@ -107,6 +108,6 @@ def _text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}; --debug shows where" if str(error) else type(error).__name__
 
 
-def _as_json(error: Exception) -> str:
-    told = {"error": _text(error), "id": id_of(error), "place": getattr(error, "place", None)}
-    return f"{output.as_json(told)}\n"
+def as_json_line(error: Exception) -> str:
+    """The same as an object."""
+    return output.as_json({"error": _text(error), "id": id_of(error), "place": getattr(error, "place", None)})

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from framework.harmless import plain
+from framework.mistakes import FileUnreadable, WrongValue
 
-CLEAN, CONFIGURATION = 0, 78
+CLEAN = 0
 
 
 class Summary:
@@ -25,10 +26,12 @@ class Summary:
 
     def execute(self, arguments: argparse.Namespace, _settings: object) -> int:
         if not self._file:
-            sys.stderr.write("error: no file; write plugins: {settings: {audit: {file: audit.jsonl}}}\n")
-            return CONFIGURATION
-        with Path(self._file).open(encoding="utf-8", errors="surrogateescape") as lines:
-            counted = counts(lines, arguments.group)
+            raise WrongValue("plugins.settings.audit: no file; write file: audit.jsonl")
+        try:
+            with Path(self._file).open(encoding="utf-8", errors="surrogateescape") as lines:
+                counted = counts(lines, arguments.group)
+        except OSError as error:
+            raise FileUnreadable(f"plugins.settings.audit.file {self._file!r}: {error.strerror}") from None
         for (group, topic, outcome), count in sorted(counted.items()):
             sys.stdout.write(f"{plain(f'{group} {topic} {outcome} {count}')}\n")
         return CLEAN

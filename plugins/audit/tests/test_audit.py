@@ -16,6 +16,7 @@ from framework.client.outgoing import SendResult, prepare
 from framework.client.producing.told import send_hooks
 from framework.errors import BrokerUnreachable
 from framework.hooks.host import GROUP, PluginHost
+from framework.mistakes import FileUnreadable, WrongValue
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import Ack, RetryLater
@@ -200,6 +201,11 @@ def test_its_command_counts_by_group_topic_and_outcome(tmp_path: Path, capsys: p
     assert "" == capsys.readouterr().out
 
 
-def test_its_command_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert 78 == Audit(AuditSettings()).register_commands()["audit"].execute(Namespace(group=None), None)
-    assert "error: no file; write plugins: {settings: {audit: {file: audit.jsonl}}}\n" == capsys.readouterr().err
+def test_its_command_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(WrongValue, match=r"^plugins\.settings\.audit: no file; write file: audit\.jsonl$"):
+        Audit(AuditSettings()).register_commands()["audit"].execute(Namespace(group=None), None)
+    gone = AuditSettings(file=str(tmp_path / "gone.jsonl"))
+    with pytest.raises(
+        FileUnreadable, match=r"^plugins\.settings\.audit\.file '.*gone\.jsonl': No such file or directory$"
+    ):
+        Audit(gone).register_commands()["audit"].execute(Namespace(group=None), None)
