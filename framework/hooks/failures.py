@@ -17,11 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType, TracebackType
 
-import framework
 from framework.core.results import failure_of
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
-_OURS = f"{Path(framework.__file__).parent}{os.sep}"
+_OURS = f"{Path(__file__).parents[1]}{os.sep}"
 _UNAWAITED = (CoroutineType, AsyncGeneratorType)
 
 

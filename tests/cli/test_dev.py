@@ -118,8 +118,10 @@ def test_a_port_that_is_taken_is_73_and_named(folder: Path, taken: int, capfd: C
     with command("dev", "orders.py", "--port", str(taken), folder=folder) as running:
         assert ExitCode.TAKEN == running.end(None)
 
-    (said,) = capfd.readouterr().err.splitlines()
-    assert f"127.0.0.1:{taken}" in said
+    assert [
+        f"error: 127.0.0.1:{taken}: another process listens there; end it, or choose another port [FA-B002]",
+        "hint: framework-app explain FA-B002",
+    ] == capfd.readouterr().err.splitlines()
     assert [] == running.lines
 
 

@@ -308,8 +308,10 @@ def test_one_that_lacks_what_it_needs_stops_the_start_with_its_name_unless_it_is
 ) -> None:
     """No message is touched by a start that does not come about; a policy that is missing would go unnoticed."""
     environment = installed(tmp_path, {"acme": "acme_tools:Acme", "lacking": "lacking:Plugin"})
-    (tmp_path / "elsewhere" / "lacking.py").write_text("import no_such_driver\n")
-    cause = "plugin 'lacking' (acme-tools 4.2) cannot be loaded: ModuleNotFoundError: No module named 'no_such_driver'"
+    lacking = tmp_path / "elsewhere" / "lacking.py"
+    lacking.write_text("import no_such_driver\n")
+    raised = f"ModuleNotFoundError: No module named 'no_such_driver' ({lacking}:1)"
+    cause = f"plugin 'lacking' (acme-tools 4.2) cannot be loaded: {raised}"
 
     run = ("run", "--name-server", box, "--json")
     with command(*run, folder=folder, environment=environment) as refused:
