@@ -95,6 +95,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - border: the user's eyes
         if "--debug" in arguments:
             traceback.print_exc()
+        error = explained.behind(error)
         as_json = "--json" in arguments and "--plain-errors" not in arguments
         if "--tells" in arguments:  # its parent says it: once, where its siblings have the same
             output.say(output.mistake_event(explained.text_of(error, as_json=as_json)))

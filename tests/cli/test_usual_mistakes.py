@@ -326,6 +326,17 @@ def test_a_file_with_the_name_of_another_module_is_no_riddle_to_a_child_either(t
     assert [f"error: {text} [FA-H001]", "hint: framework-app explain FA-H001"] == lines
 
 
+@pytest.mark.parametrize("command", ["run", "dev"])
+def test_a_file_that_hides_a_module_of_python_is_named(command: str, tmp_path: Path) -> None:
+    """It lies beside the handlers, and whoever imports Python's module next gets it."""
+    folder = in_folder(tmp_path, {"shop.py": SHOP, "queue.py": "waiting: list[str] = []\n"})
+
+    code, lines, _ = said(folder, command, "shop.py")
+    assert ExitCode.CONFIGURATION == code
+    text = "queue.py: Python has a module 'queue' already, and this file hides it; rename it"
+    assert [f"error: {text} [FA-H001]", "hint: framework-app explain FA-H001"] == lines
+
+
 @pytest.mark.parametrize("name", ["queue", "json", "framework", "pydantic"])
 def test_a_file_with_the_name_of_another_module(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

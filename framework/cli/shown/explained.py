@@ -20,7 +20,7 @@ from framework.errors import (
     StoreError,
 )
 from framework.harmless import escaped
-from framework.mistakes import ListenerTaken, UsageWrong
+from framework.mistakes import ListenerTaken, ModuleMissing, UsageWrong
 
 USAGE = "FA-U001"
 NOT_ASKED = "FA-U003"
@@ -55,6 +55,18 @@ def text_of(error: Exception, *, as_json: bool = False) -> str:
     if as_json:
         return "".join(f"{as_json_line(mistake)}\n" for mistake in mistakes)
     return "".join(f"error: {with_id(mistake)}\n" for mistake in mistakes) + hint(mistakes)
+
+
+def behind(error: Exception) -> Exception:
+    """The error, or the mistake that led to it: a file of the user that Python takes for a module of its own."""
+    if isinstance(error, ImportError | AttributeError):
+        for name in sorted(sys.stdlib_module_names & sys.modules.keys()):
+            file = str(getattr(sys.modules[name], "__file__", None) or "")
+            if file and not file.startswith(sys.base_prefix) and "site-packages" not in file:
+                return ModuleMissing(
+                    f"Python has a module {name!r} already, and this file hides it; rename it", place=file
+                )
+    return error
 
 
 def usage(text: str, *, as_json: bool, id_: str = USAGE) -> str:
