@@ -146,6 +146,16 @@ NEIGHBOURS: list[Neighbour] = [
         words=("orders.new.py",),
         more=("orders.new.py", SHOP),
     ),
+    Neighbour(
+        "a module that is elsewhere",
+        "there is no module 'desk.orders'; correct the name, or start it in the folder that has the module [FA-H001]",
+        words=("desk.orders",),
+    ),
+    Neighbour(
+        "a file that is elsewhere",
+        "APP 'desk/orders.py': there is no file desk/orders.py; correct the name [FA-H001]",
+        words=("desk/orders.py",),
+    ),
     Neighbour("tabs", "framework-app.yaml:2:1: not YAML: a tab; use spaces [FA-S003]", settings="app:\n\tname: desk\n"),
     Neighbour(
         "a key that stands twice",

@@ -123,7 +123,8 @@ def test_plugins_of_an_application_that_is_not_there(
     monkeypatch.chdir(tmp_path)
 
     assert ExitCode.CONFIGURATION == main.run(["plugins", app])
-    assert "error: there is no module 'x' [FA-H001]" == capsys.readouterr().err.splitlines()[0]
+    hint = "correct the name, or start it in the folder that has the module"
+    assert f"error: there is no module 'x'; {hint} [FA-H001]" == capsys.readouterr().err.splitlines()[0]
 
 
 @pytest.mark.parametrize(

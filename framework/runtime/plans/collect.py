@@ -349,7 +349,8 @@ def _way_out(error: BaseException) -> str:
 
 
 def _no_module(name: str) -> ModuleMissing:
-    return ModuleMissing(f"there is no module {name!r}{_near_module(name)}")
+    hint = _near_module(name) or "; correct the name, or start it in the folder that has the module"
+    return ModuleMissing(f"there is no module {name!r}{hint}")
 
 
 def _file_of(name: str) -> str | None:
@@ -420,4 +421,4 @@ def _near_module(name: str) -> str:
 
 def _near_file(path: Path) -> str:
     folder = path.parent
-    return nearest(path.name, [each.name for each in folder.glob("*.py")]) if folder.is_dir() else ""
+    return nearest(path.name, [each.name for each in folder.glob("*.py")]) or "; correct the name"
