@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from framework.admin.facts import CREATES_GROUPS, CREATES_TOPICS, INDEX, PERMISSION, SQL, BrokerFacts, ClusterFacts
 from framework.admin.findings import Check, Finding, Said, Unlooked, is_denied
 from framework.admin.groups import reason_of
 from framework.errors import FrameworkError, Refused
+from framework.model.reserved import AUTO_CREATE_TOPIC
+from framework.wire.bodies.config import GroupConfig
 from framework.wire.bodies.route import PERM_READ, PERM_WRITE
 
 OFF_MS = 1_000
 """A broker tells whole seconds; what is below that is nobody's mistake."""
 FAR_OFF_MS = 60_000
+MAKES_TOPICS = "whether topics are made by sending to them"
+READ_WRITE = PERM_READ | PERM_WRITE
+QUEUES = 8
+"""As many as mqadmin gives a new topic."""
 
 
 def _name_servers(facts: ClusterFacts) -> Iterator[Said]:
@@ -82,6 +89,12 @@ def _addresses(facts: ClusterFacts) -> Iterator[Said]:
             )
 
 
+_LACKS = (
+    (PERM_WRITE, "written", "sends fail, and failed messages cannot be sent back to it"),
+    (PERM_READ, "read", "consumers get nothing from it"),
+)
+
+
 def _permission(facts: ClusterFacts) -> Iterator[Said]:
     for broker in facts.brokers:
         if isinstance(broker.settings, FrameworkError):
@@ -91,19 +104,19 @@ def _permission(facts: ClusterFacts) -> Iterator[Said]:
         if not text.isdecimal():
             yield Unlooked("whether it may be written and read", broker.name, f"it does not say {PERMISSION}")
             continue
-        lacks = [word for bit, word in ((PERM_WRITE, "written"), (PERM_READ, "read")) if not int(text) & bit]
+        lacks = [(word, then) for bit, word, then in _LACKS if not int(text) & bit]
         if lacks:
             yield Finding(
-                f"the broker may not be {' or '.join(lacks)} ({PERMISSION}={text}): sends fail, and failed messages "
-                "cannot be sent back to it",
+                f"the broker may not be {' or '.join(word for word, _ in lacks)} ({PERMISSION}={text}): "
+                f"{', and '.join(then for _, then in lacks)}",
                 broker.name,
-                update(broker, PERMISSION, "6"),
+                switch_on(facts, broker, PERMISSION, "6"),
                 "severe",
             )
 
 
-def _switch(name: str, what: str, then: str) -> Check[ClusterFacts]:
-    """A switch that is better on, or known to be off."""
+def _switch(name: str, what: str, then: str, *, later: str = "") -> Check[ClusterFacts]:
+    """A switch that is better on, or known to be off. `later`: what its remedy takes beside the command."""
 
     def ask(facts: ClusterFacts) -> Iterator[Said]:
         for broker in facts.brokers:
@@ -112,9 +125,34 @@ def _switch(name: str, what: str, then: str) -> Check[ClusterFacts]:
             elif (is_on := broker.is_on(name)) is None:
                 yield Unlooked(what, broker.name, f"it does not say {name}")
             elif not is_on:
-                yield Finding(f"{name}=false: {then}", broker.name, update(broker, name, "true"), "notice")
+                remedy = switch_on(facts, broker, name, "true", then=later)
+                yield Finding(f"{name}=false: {then}", broker.name, remedy, "notice")
 
     return Check(what, ask)
+
+
+def _creates_topics(facts: ClusterFacts) -> Iterator[Said]:
+    """A broker that is started without it has no template, and none can be made for it: the name is reserved."""
+    for broker in facts.brokers:
+        if isinstance(broker.settings, FrameworkError):
+            yield _no_settings(broker, MAKES_TOPICS)
+            continue
+        is_on = broker.is_on(CREATES_TOPICS)
+        if is_on is None or broker.makes_topics is None:
+            why = (
+                f"it does not say {CREATES_TOPICS}" if is_on is None else f"no name server tells of {AUTO_CREATE_TOPIC}"
+            )
+            yield Unlooked(MAKES_TOPICS, broker.name, why)
+        elif not broker.makes_topics:
+            why = f"{CREATES_TOPICS}=true, and it was started with false" if is_on else f"{CREATES_TOPICS}=false"
+            yield Finding(
+                f"{why}: the first send to a new topic fails",
+                broker.name,
+                make_topic(
+                    facts, "TOPIC", broker=broker, then=f"for each TOPIC; or start it with {CREATES_TOPICS}=true"
+                ),
+                "notice",
+            )
 
 
 def _clocks(facts: ClusterFacts) -> Iterator[Said]:
@@ -131,11 +169,61 @@ def _clocks(facts: ClusterFacts) -> Iterator[Said]:
             )
 
 
-def update(broker: BrokerFacts, name: str, text: str) -> str:
-    """The command that sets a broker's switch while it runs."""
-    return (
-        f"mqadmin updateBrokerConfig -b {broker.place.master} -k {name} -v {text} (and in broker.conf, for its restart)"
-    )
+# Remedies: commands that can be pasted as they are; behind one stands a comment of the shell
+
+
+def mqadmin(facts: ClusterFacts, name: str, *words: object, then: str = "") -> str:
+    """With a name server that answers: without one, mqadmin asks for it on the internet, and finds no broker."""
+    answering = [server for server, told in facts.name_servers.items() if not isinstance(told, FrameworkError)]
+    server = (answering or list(facts.name_servers))[0]
+    line = shlex.join(["mqadmin", name, "-n", server, *map(str, words)])
+    return f"{line}  # {then}" if then else line
+
+
+def switch_on(facts: ClusterFacts, broker: BrokerFacts, name: str, text: str, *, then: str = "") -> str:
+    """Sets a broker's setting while it runs, and writes it into its broker.conf."""
+    return mqadmin(facts, "updateBrokerConfig", "-b", broker.place.master, "-k", name, "-v", text, then=then)
+
+
+def make_topic(
+    facts: ClusterFacts, name: str, queues: int = QUEUES, *, broker: BrokerFacts | None = None, then: str = ""
+) -> str:
+    """Makes a topic that may be read and written, or gives one so many queues: at a broker, or at each of a cluster."""
+    return mqadmin(facts, "updateTopic", *_where(facts, broker), "-t", name, "-r", queues, "-w", queues, then=then)
+
+
+def permit_topic(facts: ClusterFacts, topic: str, perm: int = READ_WRITE, *, broker: BrokerFacts | None = None) -> str:
+    """Lets a topic be read and written."""
+    return mqadmin(facts, "updateTopicPerm", *_where(facts, broker), "-t", topic, "-p", perm)
+
+
+def make_group(facts: ClusterFacts, broker: BrokerFacts, kept: GroupConfig, *mended: str) -> str:
+    """Makes the group, or mends one setting of it. What mqadmin is not told it sets to its own defaults, by which
+    broadcasting members get nothing: so what the broker keeps is said again.
+    """
+    said = {
+        "-s": (kept.consume_enable, True),
+        "-m": (kept.consume_from_min_enable, False),
+        "-d": (kept.consume_broadcast_enable, False),
+        "-o": (kept.consume_message_orderly, False),
+        "-q": (kept.retry_queues, 1),
+        "-r": (kept.retries_max, 16),
+        "-i": (kept.broker_id, 0),
+        "-w": (kept.which_broker_when_consume_slowly, 1),
+        "-a": (kept.notify_consumer_ids_changed_enable, True),
+    }
+    words = {option: str(value).lower() for option, (value, usual) in said.items() if value != usual}
+    words |= dict(zip(mended[::2], mended[1::2], strict=True))
+    if kept.retry_policy is not None and kept.retry_policy != type(kept.retry_policy)():
+        words["-p"] = kept.retry_policy.encode().decode()
+    pairs = [word for pair in words.items() for word in pair]
+    return mqadmin(facts, "updateSubGroup", "-b", broker.place.master, "-g", kept.name, *pairs)
+
+
+def _where(facts: ClusterFacts, broker: BrokerFacts | None) -> tuple[str, str]:
+    if broker is not None:
+        return "-b", str(broker.place.master)
+    return "-c", min((each.place.cluster for each in facts.brokers), default="CLUSTER")
 
 
 def _no_settings(broker: BrokerFacts, what: str) -> Unlooked:
@@ -149,15 +237,12 @@ CLUSTER_CHECKS: tuple[Check[ClusterFacts], ...] = (
     Check("advertised addresses can be reached", _addresses),
     Check("brokers may be written and read", _permission),
     Check("clocks agree", _clocks),
-    _switch(
-        CREATES_TOPICS,
-        "whether topics are made by sending to them",
-        "the first send to a new topic fails; make each topic first: mqadmin updateTopic -c CLUSTER -t TOPIC",
-    ),
+    Check(MAKES_TOPICS, _creates_topics),
     _switch(
         CREATES_GROUPS,
         "whether groups are made by joining them",
-        "a new group gets nothing; make each group first: mqadmin updateSubGroup -c CLUSTER -g GROUP",
+        "a new group gets nothing",
+        later="or make each group first: framework-app doctor GROUP --topic TOPIC says how",
     ),
     _switch(SQL, "whether SQL92 filters work", "a consumer with a SQL92 filter is refused; tags work"),
     _switch(INDEX, "whether messages are found by key", "trace, --key searches and the check of replays find nothing"),

@@ -15,6 +15,7 @@ from framework.admin.group_checks import GROUP_CHECKS
 from framework.admin.groups import all_groups, check_known, reason_of
 from framework.admin.positions import Positions
 from framework.errors import FrameworkError
+from framework.mistakes import NotInCluster
 
 F = TypeVar("F")
 
@@ -70,7 +71,7 @@ def diagnose(
         advance(number, len(names))
         of_group = facts.group(admin, cluster, name, topics, stuck_s=stuck_s, now_ms=now_ms)
         if group is not None and not topics and _is_stranger(of_group.positions, cluster, name):
-            check_known(admin, name)
+            _check_known(admin, name)
         found.put(GROUP_CHECKS, of_group)
     advance(len(names), len(names))
     return found
@@ -86,6 +87,13 @@ def _groups(admin: Admin, found: Diagnosis) -> Iterator[str]:
     for broker, reason in failed.items():
         found.unlooked.append(Unlooked("which groups it has", broker, reason))
     yield from names
+
+
+def _check_known(admin: Admin, group: str) -> None:
+    try:
+        check_known(admin, group)
+    except NotInCluster as error:
+        raise NotInCluster(f"{error}; for a group before its first start, name its topic: --topic TOPIC") from None
 
 
 def _is_stranger(positions: Told[Positions], cluster: ClusterFacts, name: str) -> bool:

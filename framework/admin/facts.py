@@ -6,21 +6,22 @@ A broker's settings may hold passwords, so of those only the named ones are take
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event
 
 from framework.admin import dead_letters
 from framework.admin.cluster import BROKER_CONFIG, BROKERS, Admin, BrokerPlace
 from framework.admin.findings import Told, tried
-from framework.admin.groups import GROUP_CONFIGS, view
+from framework.admin.groups import GROUP_CONFIGS, GroupView, view
 from framework.admin.positions import Positions, positions
 from framework.core.broker_time import Reading
 from framework.errors import BrokerUnreachable, FrameworkError, no_name_server
 from framework.model.queue import MessageQueue
-from framework.model.reserved import DEAD_LETTER_PREFIX, progress_topic, retry_topic
+from framework.model.reserved import AUTO_CREATE_TOPIC, DEAD_LETTER_PREFIX, progress_topic, retry_topic
 from framework.wire import exchanges
 from framework.wire.bodies.config import GroupConfig, TopicConfig, TopicConfigTable
 from framework.wire.bodies.route import MASTER, PERM_READ, TopicRoute
+from framework.wire.bodies.running import HANDLED, OLDEST_MS, PAUSED, RETRIES_WAITING
 from framework.wire.exchanges import Exchange, body_of
 from framework.wire.requests.admin import AllTopicConfigsRequest
 
@@ -50,6 +51,8 @@ class BrokerFacts:
     """Group -> topic -> what it may not do there."""
     unreached: Mapping[str, str] = field(default_factory=dict)
     """Addresses of it to which no connection can be made, and why."""
+    has_template: bool | None = None
+    """Whether it has the topic after which it makes others; None where that is not known."""
 
     @property
     def name(self) -> str:
@@ -64,6 +67,12 @@ class BrokerFacts:
         """How a switch of it stands; None where it has not said."""
         text = None if isinstance(self.settings, FrameworkError) else self.settings.get(name)
         return None if text is None else text.lower() == "true"
+
+    @property
+    def makes_topics(self) -> bool | None:
+        """Whether a first send makes its topic: one that was started without the switch has no template."""
+        is_on = self.is_on(CREATES_TOPICS)
+        return self.has_template if is_on else is_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +145,18 @@ def cluster(admin: Admin, now_ms: Callable[[], int]) -> ClusterFacts:
         for server in admin.settings.name_servers
     }
     absent = admin.absent(places)
-    return ClusterFacts(told, [_broker(admin, places[name], now_ms) for name in sorted(places)], absent)
+    templates = tried(lambda: admin.reach.ask_name_server(exchanges.route(AUTO_CREATE_TOPIC)))
+    brokers = [
+        replace(_broker(admin, places[name], now_ms), has_template=_has_queues(templates, name))
+        for name in sorted(places)
+    ]
+    return ClusterFacts(told, brokers, absent)
+
+
+def _has_queues(route: Told[TopicRoute | None], broker: str) -> bool | None:
+    if isinstance(route, FrameworkError):
+        return None
+    return route is not None and any(data.broker_name == broker for data in route.queues)
 
 
 def _broker(admin: Admin, place: BrokerPlace, now_ms: Callable[[], int]) -> BrokerFacts:
@@ -227,20 +247,37 @@ def letters(admin: Admin, group: str, since_ms: int) -> LetterFacts:
 def _stuck(admin: Admin, found: Positions, seconds: float) -> dict[MessageQueue, int]:
     """A first unfinished message that is older than that, and is still the first one that much later."""
     old = {row.queue for row in found.rows if row.lag and row.lag_s is not None and row.lag_s >= seconds}
-    before = {queue: offset for queue, offset in _first_unfinished(found).items() if queue in old}
+    before = {queue: offset for queue, offset in _first_unfinished(found.members).items() if queue in old}
     if not before:
         return {}
     Event().wait(seconds)
-    after = _first_unfinished(Positions(found.group, members=view(admin, found.group)))
-    return {queue: offset for queue, offset in before.items() if after.get(queue) == offset}
+    members = view(admin, found.group)
+    after = _first_unfinished(members)
+    busy = _busy(found.members, members, seconds)
+    queues = {queue for queue, owner in members.owners.items() if owner in busy}
+    return {queue: offset for queue, offset in before.items() if after.get(queue) == offset and queue not in queues}
 
 
-def _first_unfinished(found: Positions) -> dict[MessageQueue, int]:
-    """What members say that they have. Ours name the first of a pull result, and Java the first that is not done."""
+def _first_unfinished(members: GroupView) -> dict[MessageQueue, int]:
+    """What members say that they have: the first that is not done. One that is paused does nothing by intent."""
     return {
         queue: max(each.commit_offset, each.cached_offset_min)
-        for member in found.members.members
-        if member.info is not None
+        for member in members.members
+        if member.info is not None and not member.info.properties.get(PAUSED)
         for queue, each in member.info.queues.items()
         if each.cached_count and not each.is_dropped
     }
+
+
+def _busy(before: GroupView, after: GroupView, seconds: float) -> set[str]:
+    """Members of ours that work on others meanwhile: no handler ran for so long, none waits for its next try, and some
+    ended. So their queues wait for a worker. Members of Java do not say this of themselves.
+    """
+    handled = {each.client_id: each.number(HANDLED) for each in before.members}
+    found = set()
+    for each in after.members:
+        was, now = handled.get(each.client_id), each.number(HANDLED)
+        works = was is not None and now is not None and now > was
+        if works and not each.number(RETRIES_WAITING) and (each.number(OLDEST_MS) or 0) < seconds * 1000:
+            found.add(each.client_id)
+    return found

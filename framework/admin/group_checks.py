@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-from framework.admin.cluster_checks import update
-from framework.admin.facts import CREATES_GROUPS, CREATES_TOPICS, SQL, BrokerFacts, GroupFacts, TopicFacts
+from framework.admin.cluster_checks import READ_WRITE, make_group, make_topic, mqadmin, permit_topic, switch_on
+from framework.admin.facts import CREATES_GROUPS, CREATES_TOPICS, PERMISSION, SQL, BrokerFacts, GroupFacts, TopicFacts
 from framework.admin.findings import Check, Finding, Said, Severity, Unlooked, is_denied
 from framework.admin.groups import GroupMember, reason_of
 from framework.admin.member_checks import MEMBER_CHECKS
 from framework.errors import ConfigurationError, FrameworkError
-from framework.model.reserved import progress_topic, retry_topic
+from framework.model.reserved import RETRY_PREFIX, dead_letter_topic, progress_topic, retry_topic
+from framework.wire.bodies.config import GroupConfig
 from framework.wire.bodies.heartbeat import BROADCASTING, BY_SQL, SubscriptionData
 from framework.wire.bodies.route import PERM_READ, PERM_WRITE, QueueData, TopicRoute
 
@@ -27,7 +29,7 @@ def _known(facts: GroupFacts) -> Iterator[Said]:
             yield Finding(
                 f"a broker does not have the group, and makes none ({CREATES_GROUPS}=false): its messages are not read",
                 broker.name,
-                f"mqadmin updateSubGroup -b {broker.place.master} -g {facts.name}",
+                make_group(facts.cluster, broker, GroupConfig(name=facts.name)),
                 "severe",
             )
 
@@ -40,22 +42,22 @@ def _retry_room(facts: GroupFacts) -> Iterator[Said]:
         kept = broker.groups.get(facts.name)
         if kept is None:
             continue
-        command = f"mqadmin updateSubGroup -b {broker.place.master} -g {facts.name}"
+        mend = partial(make_group, facts.cluster, broker, kept)
         if kept.retry_queues <= 0:
             yield Finding(
                 "retryQueueNums=0: the broker answers that a failed message is kept, and throws it away",
                 broker.name,
-                f"{command} -q 1",
+                mend("-q", "1"),
                 "severe",
             )
         if not kept.consume_enable:
             what = "consumeEnable=false: the broker gives the group no message"
-            yield Finding(what, broker.name, f"{command} -s true", "severe")
+            yield Finding(what, broker.name, mend("-s", "true"), "severe")
         if not kept.consume_broadcast_enable and _model(facts) == BROADCASTING:
             yield Finding(
                 "consumeBroadcastEnable=false, and members are broadcasting: the broker gives them no message",
                 broker.name,
-                f"{command} -d true",
+                mend("-d", "true"),
                 "severe",
             )
 
@@ -83,7 +85,7 @@ def _topics(facts: GroupFacts) -> Iterator[Said]:
 
 def _no_route(facts: GroupFacts, topic: TopicFacts) -> Iterator[Said]:
     """Nobody knows it; or its brokers do, and no name server does."""
-    name, is_retry = facts.unwrapped(topic.name), topic.name == retry_topic(facts.name)
+    name = facts.unwrapped(topic.name)
     having = [each for each in facts.cluster.brokers if _has(each, topic.name)]
     if having:
         yield Finding(
@@ -92,14 +94,13 @@ def _no_route(facts: GroupFacts, topic: TopicFacts) -> Iterator[Said]:
             "wait 30 s for the broker to register; then look at namesrvAddr in its broker.conf and into its log",
             "severe",
         )
-    elif not is_retry:
-        closed = [each.name for each in facts.cluster.brokers if each.is_on(CREATES_TOPICS) is False]
-        clusters = sorted({each.place.cluster for each in facts.cluster.brokers}) or ["CLUSTER"]
-        why = f", and {', '.join(closed)} make none ({CREATES_TOPICS}=false)" if closed else ""
+    elif not topic.name.startswith(RETRY_PREFIX):  # those are made when they are needed, also by pop, one a topic
+        closed = [each.name for each in facts.cluster.brokers if each.makes_topics is False]
+        why = f", and {', '.join(closed)} make{'s' * (len(closed) == 1)} none" if closed else ""
         yield Finding(
             f"the topic does not exist{why}: there is no route to it",
             name,
-            f"mqadmin updateTopic -c {clusters[0]} -t {topic.name}; or look for a mistake in its name",
+            make_topic(facts.cluster, topic.name, then="or look for a mistake in its name"),
             "severe" if closed else "warning",
         )
 
@@ -110,8 +111,8 @@ def _has(broker: BrokerFacts, topic: str) -> bool:
 
 def _permission(facts: GroupFacts, topic: TopicFacts, data: QueueData) -> Iterator[Said]:
     where = f"{facts.unwrapped(topic.name)} on {data.broker_name}"
-    remedy = f"mqadmin updateTopicPerm -c CLUSTER -t {topic.name} -p 6"
-    is_retry = topic.name == retry_topic(facts.name)
+    remedy = _open(facts, topic.name, data.broker_name)
+    is_retry = topic.name.startswith(RETRY_PREFIX)
     if not data.perm & PERM_READ or not data.read_queue_nums:
         what = f"perm={data.perm}, {data.read_queue_nums} queues"
         yield Finding(f"the topic may not be read ({what}): consumers see no queue of it", where, remedy, "severe")
@@ -119,8 +120,22 @@ def _permission(facts: GroupFacts, topic: TopicFacts, data: QueueData) -> Iterat
         what = f"perm={data.perm}, {data.write_queue_nums} queues"
         then = "failed messages are not retried" if is_retry else "producers see no route"
         severity: Severity = "severe" if is_retry else "warning"
-        wiped = f"{remedy}; or `mqadmin addWritePerm -b {data.broker_name}` where wipeWritePerm was used"
-        yield Finding(f"the topic may not be written ({what}): {then}", where, wiped, severity)
+        yield Finding(f"the topic may not be written ({what}): {then}", where, remedy, severity)
+
+
+def _open(facts: GroupFacts, topic: str, name: str) -> str:
+    """What opens a topic at a broker, by who closed it: its own settings, the broker's, or the name server alone."""
+    broker = next((each for each in facts.cluster.brokers if each.name == name), None)
+    if broker is None or isinstance(broker.topics, FrameworkError) or topic not in broker.topics:
+        return permit_topic(facts.cluster, topic, broker=broker)
+    kept = broker.topics[topic]
+    if not kept.read_queue_nums or not kept.write_queue_nums:
+        return make_topic(facts.cluster, topic, broker=broker)
+    if kept.perm & READ_WRITE != READ_WRITE:
+        return permit_topic(facts.cluster, topic, kept.perm | READ_WRITE, broker=broker)
+    if isinstance(broker.settings, FrameworkError) or broker.settings.get(PERMISSION, "6") == "6":
+        return mqadmin(facts.cluster, "addWritePerm", "-b", name, then="mqadmin wipeWritePerm closed it")
+    return switch_on(facts.cluster, broker, PERMISSION, "6")
 
 
 def _access(facts: GroupFacts) -> Iterator[Said]:
@@ -169,7 +184,7 @@ def _filters(facts: GroupFacts) -> Iterator[Said]:
             yield Finding(
                 f"{SQL}=false, and the group filters {names} by SQL92: the broker refuses its pulls",
                 broker.name,
-                update(broker, SQL, "true"),
+                switch_on(facts.cluster, broker, SQL, "true"),
                 "severe",
             )
         elif broker.is_on(SQL) is None:
@@ -230,7 +245,8 @@ def _dead_letters(facts: GroupFacts) -> Iterator[Said]:
     if isinstance(facts.letters, ConfigurationError):
         text = str(facts.letters)
         if "may not be read" in text:
-            yield Finding("the group's dead letters cannot be read", facts.shown, text.partition("; ")[2], "notice")
+            remedy = _open(facts, dead_letter_topic(facts.name), "")
+            yield Finding("the group's dead letters cannot be read", facts.shown, remedy, "notice")
         return  # no broker has the group: there are none
     if isinstance(facts.letters, FrameworkError):
         yield Unlooked("how many dead letters there are", facts.shown, reason_of(facts.letters))
@@ -268,15 +284,20 @@ def _progress(facts: GroupFacts) -> Iterator[Said]:
         yield Unlooked("whether the topic for progress exists", name, reason_of(facts.progress_route))
         return
     for broker in facts.cluster.brokers:
-        if broker.is_on(CREATES_TOPICS) is None:
+        if broker.makes_topics is None:
             yield Unlooked("whether it makes the topic for progress", broker.name, f"it does not say {CREATES_TOPICS}")
-        elif not broker.is_on(CREATES_TOPICS):
+        elif not broker.makes_topics:
             yield Finding(
-                f"the topic for progress is missing, and the broker makes none ({CREATES_TOPICS}=false): what is done "
+                "the topic for progress is missing, and the broker makes no topic itself: what is done "
                 "above an unfinished message is kept on the member's machine, and comes again on another one",
                 f"{name} on {broker.name}",
-                f"mqadmin updateTopic -b {broker.place.master} -t {progress_topic(facts.name)} -r 4 -w 4; "
-                f"or consumers.{facts.shown}.progress: local",
+                make_topic(
+                    facts.cluster,
+                    progress_topic(facts.name),
+                    4,
+                    broker=broker,
+                    then=f"or consumers.{facts.shown}.progress: local",
+                ),
                 "warning",
             )
 

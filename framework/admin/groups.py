@@ -46,6 +46,11 @@ class GroupMember:
         """Those that it has; None where that is not known."""
         return None if self.info is None else tuple(sorted(self.info.queues))
 
+    def number(self, name: str) -> int | None:
+        """What a member of ours says of its work; a text of somebody else's is no number."""
+        text = "" if self.info is None else self.info.properties.get(name, "")
+        return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
 
 @dataclass(slots=True)
 class GroupView:

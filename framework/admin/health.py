@@ -5,7 +5,6 @@ A lag of nothing proves little: what failed waits at the brokers for its next tr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias, get_args
 
@@ -17,7 +16,7 @@ from framework.admin.findings import tried
 from framework.admin.groups import GroupMember
 from framework.admin.positions import Positions
 from framework.errors import FrameworkError
-from framework.wire.bodies.running import HANGING, OLDEST_MS, RETRIES_WAITING, RUNNING, SUCCESS_AGO_MS, RunningInfo
+from framework.wire.bodies.running import HANGING, OLDEST_MS, RETRIES_WAITING, RUNNING, SUCCESS_AGO_MS
 
 GroupState: TypeAlias = Literal[
     "unknown",
@@ -58,7 +57,10 @@ class GroupWork:
 def work_of(members: list[GroupMember]) -> GroupWork:
     infos = [each.info for each in members if each.info is not None]
     statuses = [status for info in infos for status in info.statuses.values()]
-    agos, running, ages = ([*_numbers(infos, name)] for name in (SUCCESS_AGO_MS, RUNNING, OLDEST_MS))
+    agos, running, ages, hanging, held = (
+        [number for each in members if (number := each.number(name)) is not None]
+        for name in (SUCCESS_AGO_MS, RUNNING, OLDEST_MS, HANGING, RETRIES_WAITING)
+    )
     return GroupWork(
         failed_in_an_hour=sum(each.consume_failed_count for each in statuses),
         failed_a_second=sum(each.consume_failed_tps for each in statuses),
@@ -66,18 +68,10 @@ def work_of(members: list[GroupMember]) -> GroupWork:
         success_ago_s=min(agos) / 1000 if agos else None,
         running=sum(running) if running else None,
         oldest_s=max(ages) / 1000 if ages else None,
-        hanging=sum(_numbers(infos, HANGING)),
-        held_retries=sum(_numbers(infos, RETRIES_WAITING)),
+        hanging=sum(hanging),
+        held_retries=sum(held),
         is_told=bool(infos),
     )
-
-
-def _numbers(infos: list[RunningInfo], name: str) -> Iterator[int]:
-    """What members of ours say; a text of somebody else's is no number."""
-    for info in infos:
-        text = info.properties.get(name, "")
-        if text.isascii() and text.isdecimal() and len(text) < 19:
-            yield int(text)
 
 
 @dataclass(frozen=True, slots=True)

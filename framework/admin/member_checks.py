@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from framework.admin.cluster_checks import make_topic
 from framework.admin.facts import GroupFacts
 from framework.admin.findings import Check, Finding, Said, Unlooked
 from framework.admin.groups import GroupMember, reason_of
@@ -127,7 +128,9 @@ def _idle(facts: GroupFacts) -> Iterator[Said]:
             yield Finding(
                 f"{count} members share {queues} queues: {count - queues} of them get nothing",
                 f"{facts.unwrapped(topic.name)}, group {facts.shown}",
-                f"stop some; or more queues: mqadmin updateTopic -c CLUSTER -t {topic.name} -r {count} -w {count}",
+                make_topic(
+                    facts.cluster, topic.name, -(-count // len(topic.route.queues)), then="or stop some members"
+                ),
                 "warning",
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -10,8 +11,12 @@ from typing import Any
 
 import pytest
 
-from framework.admin.cluster import Admin
+from framework.admin import facts
+from framework.admin.cluster import Admin, BrokerPlace
+from framework.admin.cluster_checks import make_topic
 from framework.admin.doctor import Diagnosis, diagnose
+from framework.admin.facts import BrokerFacts, ClusterFacts
+from framework.admin.positions import positions
 from framework.broker.handlers.groups import put_group
 from framework.broker.handlers.topics import put_topic
 from framework.broker.intercept import Interceptor
@@ -30,6 +35,7 @@ from framework.wire.bodies.running import ProcessQueueInfo
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 from tests.admin.members import Member, online
+from tests.patience import wait_until
 from tests.reading.threads import ThreadBox, texts, thread_box
 
 NOW_MS = RealClock().now_ms
@@ -46,6 +52,10 @@ class Lab:
 
     def switch(self, name: str, text: str, number: int = 0) -> None:
         self.box.call(lambda: self.node(number).switches.put(name, text))
+
+    def at(self, number: int = 0) -> str:
+        """How mqadmin is told of a broker."""
+        return f"-n {self.box.address} -b {self.node(number).address}"
 
     def topic(self, name: str, queues: int = 2, perm: int = 6) -> None:
         wanted = TopicConfig(name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
@@ -123,7 +133,6 @@ def test_figures_that_a_broker_fails_to_count_are_asked_for_once_more(lab: Lab, 
 @pytest.mark.parametrize(
     ("name", "text", "severity", "words"),
     [
-        ("autoCreateTopicEnable", "false", "notice", "the first send to a new topic fails"),
         ("autoCreateSubscriptionGroup", "false", "notice", "a new group gets nothing"),
         ("enablePropertyFilter", "false", "notice", "a consumer with a SQL92 filter is refused"),
         ("brokerPermission", "4", "severe", "may not be written (brokerPermission=4)"),
@@ -137,9 +146,20 @@ def test_a_switch_of_a_broker_is_found_with_the_command_that_sets_it(
 
     line = only(lab.look(None), severity, words, "broker-a |")
 
-    assert (
-        f"mqadmin updateBrokerConfig -b {lab.node().address} -k {name} -v {'6' if text.isdecimal() else 'true'}" in line
-    )
+    assert f"mqadmin updateBrokerConfig {lab.at()} -k {name} -v {'6' if text.isdecimal() else 'true'}" in line
+
+
+@pytest.mark.parametrize("text", ["false", "true"])
+def test_a_broker_that_makes_no_topics(lab: Lab, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Also one that got the switch after its start, and has no template: no name server has a route for that."""
+    lab.switch("autoCreateTopicEnable", text)
+    if text == "true":
+        monkeypatch.setattr(facts, "_has_queues", lambda route, broker: broker != "broker-a")
+
+    line = only(lab.look(None), "notice", "the first send to a new topic fails", "broker-a |")
+
+    assert ("it was started with false" in line) == (text == "true")
+    assert f"mqadmin updateTopic {lab.at()} -t TOPIC -r 8 -w 8  # for each TOPIC" in line
 
 
 def test_an_advertised_address_that_cannot_be_reached(lab: Lab) -> None:
@@ -194,8 +214,8 @@ def test_a_topic_that_nobody_makes(lab: Lab) -> None:
 
     line = only(lab.look(topics=["gone"]), "severe", "| gone |")
 
-    assert "broker-a, broker-b make none (autoCreateTopicEnable=false): there is no route" in line
-    assert "mqadmin updateTopic -c DefaultCluster -t gone" in line
+    assert "broker-a, broker-b make none: there is no route" in line
+    assert f"mqadmin updateTopic -n {lab.box.address} -c DefaultCluster -t gone -r 8 -w 8  # or" in line
 
 
 @pytest.mark.parametrize(
@@ -209,7 +229,26 @@ def test_a_topics_permission_that_shows_as_no_route(lab: Lab, perm: int, severit
 
     assert [(severity, f"orders on {name}") for name in ("broker-a", "broker-b")] == told(found)
     assert words in found.findings[0].what
-    assert "mqadmin updateTopicPerm" in found.findings[0].remedy
+    assert f"mqadmin updateTopicPerm {lab.at()} -t orders -p 6" == found.findings[0].remedy
+
+
+def test_what_closed_a_topic_is_told_apart(lab: Lab) -> None:
+    """Its queues, and its broker; the name server alone (`wipeWritePerm`) is tried on a real cluster."""
+    lab.topic("orders", queues=0)
+    assert f"mqadmin updateTopic {lab.at()} -t orders -r 8 -w 8" in lab.look(topics=["orders"]).findings[0].remedy
+
+    lab.topic("orders")
+    lab.switch("brokerPermission", "4")
+    line = only(lab.look(topics=["orders"]), "warning", "the topic may not be written")
+    assert f"mqadmin updateBrokerConfig {lab.at()} -k brokerPermission -v 6" in line
+
+
+def test_a_strange_name_stays_one_word_to_the_shell() -> None:
+    place = BrokerPlace("b", "$(reboot); rm", {0: "1.2.3.4:5"})
+    away = BrokerUnreachable("away")
+    cluster = ClusterFacts({"127.0.0.1:9876": ["b"]}, [BrokerFacts(place, away, away, away, away)])
+
+    assert "mqadmin updateTopic -n 127.0.0.1:9876 -c '$(reboot); rm' -t x -r 8 -w 8" == make_topic(cluster, "x")
 
 
 def test_a_retry_topic_that_may_not_be_written(lab: Lab) -> None:
@@ -293,7 +332,7 @@ def test_a_group_that_keeps_no_retry(lab: Lab) -> None:
 
     line = only(lab.look(), "severe", "retryQueueNums=0", "broker-b")
 
-    assert f"mqadmin updateSubGroup -b {lab.node(1).address} -g billing -q 1" in line
+    assert f"mqadmin updateSubGroup {lab.at(1)} -g billing -m true -d true -q 1" in line
 
 
 def test_a_group_that_gets_nothing(lab: Lab) -> None:
@@ -311,7 +350,7 @@ def test_a_group_that_no_broker_makes(lab: Lab) -> None:
 
     line = only(lab.look("fresh", topics=["orders"]), "severe", "does not have the group")
 
-    assert f"mqadmin updateSubGroup -b {lab.node().address} -g fresh" in line
+    assert f"mqadmin updateSubGroup {lab.at()} -g fresh -m true -d true" in line
 
 
 def test_a_mistyped_group_is_an_error(lab: Lab) -> None:
@@ -425,6 +464,54 @@ def test_a_group_that_moves_between_two_looks_is_only_behind(lab: Lab) -> None:
     assert [] == lab.look().findings
 
 
+class Saying(UserDict[str, str]):
+    """What a member of ours says of its work: so many more handled each time that it is asked."""
+
+    def __init__(self, more: int, **others: str) -> None:
+        super().__init__({"group.handled": "", "group.oldest_ms": "0", "group.retries_waiting": "0", **others})
+        self.more, self.handled = more, 0
+
+    def __getitem__(self, name: str) -> str:
+        if name == "group.handled":
+            self.handled += self.more
+            return str(self.handled)
+        return super().__getitem__(name)
+
+
+@pytest.mark.parametrize(
+    ("said", "stands"),
+    [
+        (Saying(5), False),
+        (Saying(0), True),
+        (Saying(5, **{"group.oldest_ms": "500"}), True),
+        (Saying(5, **{"group.retries_waiting": "1"}), True),
+    ],
+    ids=["others are handled", "nothing is handled", "a handler runs for as long", "it waits for its next try"],
+)
+def test_a_queue_that_waits_for_a_worker_does_not_stand(lab: Lab, said: Saying, stands: bool) -> None:
+    fill(lab, 3)
+    held = ProcessQueueInfo(commit_offset=3, cached_offset_min=3, cached_count=4)
+    lab.join(member(queues=lambda: {QUEUE: held}, properties=said))
+    with Admin(ClusterOptions(name_servers=(lab.box.address,))) as admin:
+        wait_until(lambda: (positions(admin, "billing").lag_s or 0) >= 0.1, "the message is old enough")
+
+    assert stands == any("the queue stands" in each.what for each in lab.look(stuck_s=0.1).findings)
+
+
+def test_a_member_that_is_paused_stands_by_intent(lab: Lab) -> None:
+    fill(lab, 3)
+    held = ProcessQueueInfo(commit_offset=3, cached_offset_min=3, cached_count=4)
+    lab.join(member(queues=lambda: {QUEUE: held}, properties={"group.paused": "by ann, for a migration"}))
+
+    assert [] == lab.look().findings
+
+
+def test_retry_topics_of_pop_are_made_when_they_are_needed(lab: Lab) -> None:
+    lab.join(member(wants={"orders": "*", "%RETRY%billing_orders": "*"}))
+
+    assert [] == lab.look().findings
+
+
 def test_messages_that_nobody_reads(lab: Lab) -> None:
     fill(lab, 3)
 
@@ -469,7 +556,7 @@ def test_a_progress_topic_that_nobody_makes(lab: Lab, setting: str) -> None:
         assert [] == found
         return
     assert "%ACK%billing on broker-a" == found[0].where
-    assert f"mqadmin updateTopic -b {lab.node().address} -t %ACK%billing" in found[0].remedy
+    assert f"mqadmin updateTopic {lab.at()} -t %ACK%billing" in found[0].remedy
     lab.topic("%ACK%billing")
     assert [] == [each for each in lab.look().findings if "%ACK%" in each.where]
 

@@ -41,10 +41,13 @@ def test_the_verdict_is_first_then_each_finding_with_its_remedy(
     assert ExitCode.FAILED == main.run(["doctor", "billing", "--name-server", box.address])
 
     verdict, empty, *lines = capsys.readouterr().out.splitlines()
+    where = f"-n {box.address} -b {box.address}"
     assert "billing: 2 findings, 1 severe; 22 checks" == verdict
     assert "" == empty
     assert lines[0].startswith("severe   retryQueueNums=0: ")
-    assert ["  where  broker-a", f"  remedy mqadmin updateSubGroup -b {box.address} -g billing -q 1"] == lines[1:3]
+    assert ["  where  broker-a", f"  remedy mqadmin updateSubGroup {where} -g billing -m true -d true -q 1"] == lines[
+        1:3
+    ]
     assert lines[4].startswith("notice   enablePropertyFilter=false: ")
 
 

@@ -182,7 +182,9 @@ class Cluster:
                     if BOOTED in self._output(role).read_text(errors="replace"):
                         probe.register(f"{roles.HOST}:{self._ports[role]}")
                     return False
-                return address in probe.routed_brokers(self.name_server, AUTO_CREATE_TOPIC)
+                makes_topics = self.shape.settings.get("autoCreateTopicEnable") != "false"
+                topic = AUTO_CREATE_TOPIC if makes_topics else role.removesuffix(roles.REPLICA)
+                return address in probe.routed_brokers(self.name_server, topic)
             case _:
                 return probe.ask(self._proxies()["remoting"], probe.GET_ROUTE, topic=AUTO_CREATE_TOPIC)[0] == 0
 

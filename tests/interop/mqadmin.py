@@ -6,6 +6,7 @@ It knows how mqadmin says that it failed; it exits with 0 and prints the excepti
 from __future__ import annotations
 
 import re
+import shlex
 
 from tests.interop.java_peer import JavaPeer
 
@@ -27,8 +28,17 @@ class Admin:
 
     def run(self, command: str, *words: str) -> str:
         """What the command printed. `run("consumerProgress", "-g", "billing")`."""
-        answer = self._peer.call("admin", words=[command, "-n", self._name_server, *words])
+        return self._run(command, "-n", self._name_server, *words)
+
+    def paste(self, line: str) -> str:
+        """The same, of a line as a user pastes it into a shell: `mqadmin updateTopic ...  # or something else`."""
+        program, *words = shlex.split(line, comments=True)
+        assert "mqadmin" == program, line
+        return self._run(*words)
+
+    def _run(self, *words: str) -> str:
+        answer = self._peer.call("admin", words=list(words))
         printed: str = answer["printed"]
         if _FAILED.search(printed):
-            raise AdminError(f"mqadmin {' '.join([command, *words])}\n{printed}")
+            raise AdminError(f"mqadmin {' '.join(words)}\n{printed}")
         return printed
