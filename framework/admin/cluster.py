@@ -209,15 +209,16 @@ class Admin:
         return self.clock(broker, address).high_ms
 
     def clock(self, broker: str, address: str) -> Reading:
-        """The same, at least and at most.
+        """The same, at least and at most."""
+        return clock_in(self.figures(broker, address), broker)
 
-        A stock broker counts these figures without a lock, and now and then fails to: it is asked once more.
-        """
+    def figures(self, broker: str, address: str) -> Mapping[str, str]:
+        """What a broker counts. A stock one counts without a lock, and now and then fails to: it is asked once more."""
         figures = Exchange(BrokerRuntimeRequest(), body_of(KeyValues))
         answer = self._request(address, figures.request())
         if answer.code == ResponseCode.SYSTEM_ERROR:
             answer = self._request(address, figures.request())
-        return clock_in(figures.result(answer, broker).table, broker)
+        return figures.result(answer, broker).table
 
     def close(self) -> None:
         self.reach.close()

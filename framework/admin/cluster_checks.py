@@ -5,7 +5,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from framework.admin.facts import CREATES_GROUPS, CREATES_TOPICS, INDEX, PERMISSION, SQL, BrokerFacts, ClusterFacts
+from framework.admin.facts import (
+    BODY_MAX,
+    CREATES_GROUPS,
+    CREATES_TOPICS,
+    DISK_FULL,
+    INDEX,
+    KEPT_HOURS,
+    PERMISSION,
+    POOL,
+    SQL,
+    TIMERS,
+    BrokerFacts,
+    ClusterFacts,
+)
 from framework.admin.findings import Check, Finding, Said, Unlooked, is_denied
 from framework.admin.groups import reason_of
 from framework.errors import FrameworkError, Refused
@@ -16,6 +29,10 @@ from framework.wire.bodies.route import PERM_READ, PERM_WRITE
 OFF_MS = 1_000
 """A broker tells whole seconds; what is below that is nobody's mistake."""
 FAR_OFF_MS = 60_000
+FORCED = 0.85
+"""diskSpaceCleanForciblyRatio, as shipped."""
+LEAST_FULL, MOST_FULL = 0.35, 0.90
+"""A broker takes no other value for where it begins to refuse; the second is the one as shipped."""
 MAKES_TOPICS = "whether topics are made by sending to them"
 READ_WRITE = PERM_READ | PERM_WRITE
 QUEUES = 8
@@ -26,12 +43,7 @@ def _name_servers(facts: ClusterFacts) -> Iterator[Said]:
     known = {name for told in facts.name_servers.values() if not isinstance(told, FrameworkError) for name in told}
     for server, told in facts.name_servers.items():
         if isinstance(told, Refused) and told.is_of_the_user:
-            yield Finding(
-                f"it refuses what this client asks: {told.remark.removesuffix('.')}",
-                f"name server {server}",
-                "set cluster.credentials to an access key and a secret key that the cluster knows",
-                "severe",
-            )
+            yield _refused(told, f"name server {server}")
         elif is_denied(told):
             yield Unlooked("which brokers it knows", f"name server {server}", reason_of(told))  # type: ignore[arg-type]
         elif isinstance(told, FrameworkError):
@@ -55,6 +67,22 @@ def _name_servers(facts: ClusterFacts) -> Iterator[Said]:
             "set namesrvAddr in broker.conf to this name server, and start the broker",
             "severe",
         )
+
+
+def _credentials(facts: ClusterFacts) -> Iterator[Said]:
+    """A stock name server asks nobody who it is; its brokers do."""
+    for broker in facts.brokers:
+        if isinstance(broker.settings, Refused) and broker.settings.is_of_the_user:
+            yield _refused(broker.settings, broker.name)
+
+
+def _refused(error: Refused, where: str) -> Finding:
+    return Finding(
+        f"it refuses what this client asks: {error.remark.removesuffix('.')}",
+        where,
+        "set cluster.credentials to an access key and a secret key that the cluster knows",
+        "severe",
+    )
 
 
 def _absent(facts: ClusterFacts) -> Iterator[Said]:
@@ -84,7 +112,7 @@ def _addresses(facts: ClusterFacts) -> Iterator[Said]:
                 f"the address that a {kind} advertises cannot be reached from here: {reason}",
                 f"{broker.name} {address}",
                 f"start it; or, if it runs: set brokerIP1 in broker.conf to an address that clients reach, not {host}; "
-                f'or cluster.address_map: {{"{address}": "HOST:PORT"}} in the settings here',
+                f'or here: --set \'cluster.address_map={{"{address}": "HOST:PORT"}}\', or the same in the settings',
                 "severe" if is_master else "warning",
             )
 
@@ -112,6 +140,62 @@ def _permission(facts: ClusterFacts) -> Iterator[Said]:
                 broker.name,
                 switch_on(facts, broker, PERMISSION, "6"),
                 "severe",
+            )
+
+
+def _disk(facts: ClusterFacts) -> Iterator[Said]:
+    for broker in facts.brokers:
+        if isinstance(broker.disk_used, FrameworkError):
+            yield Unlooked("how full its disk is", broker.name, reason_of(broker.disk_used))
+            continue
+        full, used = _full_from(broker), f"its disk is {broker.disk_used:.0%} full"
+        if broker.disk_used >= full:
+            remedy = mqadmin(
+                facts, "deleteExpiredCommitLog", "-b", broker.place.master,
+                then=f"what is older than {KEPT_HOURS}, read or not; or give it room",
+            )  # fmt: skip
+            what = f"{used}: from {full:.0%} on it takes no message (code 14), and no retry"
+            yield Finding(what, broker.name, remedy, "severe")
+        elif broker.disk_used >= FORCED:
+            what = f"{used}: it deletes its oldest messages, read or not, and from {full:.0%} on it takes none"
+            remedy = f"give it room, or let it keep messages for a shorter time ({KEPT_HOURS})"
+            yield Finding(what, broker.name, remedy, "warning")
+
+
+def _full_from(broker: BrokerFacts) -> float:
+    text = "" if isinstance(broker.settings, FrameworkError) else broker.settings.get(DISK_FULL, "")
+    return min(max(int(text) / 100, LEAST_FULL), MOST_FULL) if text.isdecimal() else MOST_FULL
+
+
+def _sizes(facts: ClusterFacts) -> Iterator[Said]:
+    sizes: dict[int, list[BrokerFacts]] = {}
+    for broker in facts.brokers:
+        if isinstance(broker.settings, FrameworkError):
+            yield _no_settings(broker, "how large a message may be")
+        elif (text := broker.settings.get(BODY_MAX, "")).isdecimal():
+            sizes.setdefault(int(text), []).append(broker)
+    most = max(sizes, default=0)
+    for size, brokers in sorted(sizes.items()):
+        for broker in brokers if size < most else ():
+            others = ", ".join(each.name for each in sizes[most])
+            yield Finding(
+                f"{BODY_MAX}={size}: it refuses larger messages, which {others} takes up to {most}",
+                broker.name,
+                switch_on(facts, broker, BODY_MAX, str(most)),
+                "notice",
+            )
+
+
+def _pool(facts: ClusterFacts) -> Iterator[Said]:
+    for broker in facts.brokers:
+        if isinstance(broker.settings, FrameworkError):
+            yield _no_settings(broker, "whether what it has confirmed outlives its process")
+        elif broker.is_on(POOL):
+            yield Finding(
+                f"{POOL}=true: what it has confirmed is lost if its process is killed",
+                broker.name,
+                f"{POOL}=false in broker.conf, and a restart, unless speed is worth that",
+                "notice",
             )
 
 
@@ -189,12 +273,12 @@ def make_topic(
     facts: ClusterFacts, name: str, queues: int = QUEUES, *, broker: BrokerFacts | None = None, then: str = ""
 ) -> str:
     """Makes a topic that may be read and written, or gives one so many queues: at a broker, or at each of a cluster."""
-    return mqadmin(facts, "updateTopic", *_where(facts, broker), "-t", name, "-r", queues, "-w", queues, then=then)
+    return mqadmin(facts, "updateTopic", *at_brokers(facts, broker), "-t", name, "-r", queues, "-w", queues, then=then)
 
 
 def permit_topic(facts: ClusterFacts, topic: str, perm: int = READ_WRITE, *, broker: BrokerFacts | None = None) -> str:
     """Lets a topic be read and written."""
-    return mqadmin(facts, "updateTopicPerm", *_where(facts, broker), "-t", topic, "-p", perm)
+    return mqadmin(facts, "updateTopicPerm", *at_brokers(facts, broker), "-t", topic, "-p", perm)
 
 
 def make_group(facts: ClusterFacts, broker: BrokerFacts, kept: GroupConfig, *mended: str) -> str:
@@ -220,7 +304,8 @@ def make_group(facts: ClusterFacts, broker: BrokerFacts, kept: GroupConfig, *men
     return mqadmin(facts, "updateSubGroup", "-b", broker.place.master, "-g", kept.name, *pairs)
 
 
-def _where(facts: ClusterFacts, broker: BrokerFacts | None) -> tuple[str, str]:
+def at_brokers(facts: ClusterFacts, broker: BrokerFacts | None = None) -> tuple[str, str]:
+    """How mqadmin is told of one broker, or of all."""
     if broker is not None:
         return "-b", str(broker.place.master)
     return "-c", min((each.place.cluster for each in facts.brokers), default="CLUSTER")
@@ -233,6 +318,7 @@ def _no_settings(broker: BrokerFacts, what: str) -> Unlooked:
 
 CLUSTER_CHECKS: tuple[Check[ClusterFacts], ...] = (
     Check("name servers answer and know the same brokers", _name_servers),
+    Check("brokers know who asks", _credentials),
     Check("brokers that were there are there", _absent),
     Check("advertised addresses can be reached", _addresses),
     Check("brokers may be written and read", _permission),
@@ -243,6 +329,15 @@ CLUSTER_CHECKS: tuple[Check[ClusterFacts], ...] = (
         "whether groups are made by joining them",
         "a new group gets nothing",
         later="or make each group first: framework-app doctor GROUP --topic TOPIC says how",
+    ),
+    Check("its disk has room", _disk),
+    Check("brokers take messages of one size", _sizes),
+    Check("what is confirmed outlives the broker's process", _pool),
+    _switch(
+        TIMERS,
+        "whether messages may be delayed to the second",
+        "delays take a level, of at most 2 h as shipped, and other clients are refused",
+        later="and a restart of the broker",
     ),
     _switch(SQL, "whether SQL92 filters work", "a consumer with a SQL92 filter is refused; tags work"),
     _switch(INDEX, "whether messages are found by key", "trace, --key searches and the check of replays find nothing"),

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Event
 
 from framework.admin import dead_letters
 from framework.admin.cluster import BROKER_CONFIG, BROKERS, Admin, BrokerPlace
-from framework.admin.findings import Told, tried
-from framework.admin.groups import GROUP_CONFIGS, GroupView, view
+from framework.admin.findings import Told, given, tried
+from framework.admin.groups import GROUP_CONFIGS, GroupMember, GroupView, view
 from framework.admin.positions import Positions, positions
+from framework.client.inquiries import clock_in
 from framework.core.broker_time import Reading
-from framework.errors import BrokerUnreachable, FrameworkError, no_name_server
+from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, no_name_server
 from framework.model.queue import MessageQueue
 from framework.model.reserved import AUTO_CREATE_TOPIC, DEAD_LETTER_PREFIX, progress_topic, retry_topic
 from framework.wire import exchanges
 from framework.wire.bodies.config import GroupConfig, TopicConfig, TopicConfigTable
 from framework.wire.bodies.route import MASTER, PERM_READ, TopicRoute
-from framework.wire.bodies.running import HANDLED, OLDEST_MS, PAUSED, RETRIES_WAITING
+from framework.wire.bodies.running import OLDEST_MS, PAUSED, RETRIES_WAITING
 from framework.wire.exchanges import Exchange, body_of
 from framework.wire.requests.admin import AllTopicConfigsRequest
 
@@ -30,7 +32,15 @@ CREATES_GROUPS = "autoCreateSubscriptionGroup"
 SQL = "enablePropertyFilter"
 PERMISSION = "brokerPermission"
 INDEX = "messageIndexEnable"
-SETTINGS = frozenset({CREATES_TOPICS, CREATES_GROUPS, SQL, PERMISSION, INDEX})
+TIMERS = "timerWheelEnable"
+POOL = "transientStorePoolEnable"
+BODY_MAX = "maxMessageSize"
+KEPT_HOURS = "fileReservedTime"
+DISK_FULL = "diskSpaceWarningLevelRatio"
+SETTINGS = frozenset({
+    CREATES_TOPICS, CREATES_GROUPS, SQL, PERMISSION, INDEX, TIMERS, POOL, BODY_MAX, KEPT_HOURS, DISK_FULL,
+})  # fmt: skip
+DISK_USED = "commitLogDiskRatio"
 LATELY_MS = 3_600_000
 """Dead letters of this last while are new."""
 LETTERS_ASKED = 1000
@@ -45,6 +55,8 @@ class BrokerFacts:
     settings: Told[Mapping[str, str]]
     ahead: Told[Reading]
     """How far its clock is ahead of this machine's, at least and at most."""
+    disk_used: Told[float]
+    """How full the disk of its messages is: 0 to 1."""
     topics: Told[Mapping[str, TopicConfig]]
     groups: Told[Mapping[str, GroupConfig]]
     forbidden: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -119,6 +131,8 @@ class GroupFacts:
     positions: Told[Positions]
     topics: Mapping[str, TopicFacts]
     """What its members want, or it has an offset of, and its retry topic where there is one."""
+    begins: Told[Mapping[MessageQueue, int]]
+    """The first offset that is still there, of queues in which messages wait."""
     letters: Told[LetterFacts]
     progress_route: Told[TopicRoute | None]
     stuck: Told[Mapping[MessageQueue, int]]
@@ -169,12 +183,16 @@ def _broker(admin: Admin, place: BrokerPlace, now_ms: Callable[[], int]) -> Brok
             unreached[address] = str(error)
             away = error if number == MASTER else away
     if away is not None:  # each further question would wait as long
-        return BrokerFacts(place, away, away, away, away, unreached=unreached)
+        return BrokerFacts(place, away, away, away, away, away, unreached=unreached)
+    before_ms = now_ms()
+    figures = tried(lambda: admin.figures(place.name, place.addresses[MASTER]))
+    after_ms = now_ms()
     groups = tried(lambda: admin.ask(place, GROUP_CONFIGS))
     return BrokerFacts(
         place,
         tried(lambda: {name: text for name, text in admin.ask(place, BROKER_CONFIG).items() if name in SETTINGS}),
-        tried(lambda: _ahead(admin, place, now_ms)),
+        tried(lambda: _ahead(given(figures), place, before_ms, after_ms)),
+        tried(lambda: _ratio(given(figures), place)),
         tried(lambda: admin.ask(place, Exchange(AllTopicConfigsRequest(), body_of(TopicConfigTable))).topics),
         groups if isinstance(groups, FrameworkError) else groups.groups,
         {} if isinstance(groups, FrameworkError) else groups.forbidden,
@@ -182,11 +200,16 @@ def _broker(admin: Admin, place: BrokerPlace, now_ms: Callable[[], int]) -> Brok
     )
 
 
-def _ahead(admin: Admin, place: BrokerPlace, now_ms: Callable[[], int]) -> Reading:
-    before_ms = now_ms()
-    reading = admin.clock(place.name, place.addresses[MASTER])
-    after_ms = now_ms()
+def _ahead(figures: Mapping[str, str], place: BrokerPlace, before_ms: int, after_ms: int) -> Reading:
+    reading = clock_in(figures, place.name)
     return Reading(reading.low_ms - after_ms, reading.high_ms - before_ms)
+
+
+def _ratio(figures: Mapping[str, str], place: BrokerPlace) -> float:
+    try:
+        return float(figures[DISK_USED])
+    except (KeyError, ValueError):
+        raise ProtocolError(f"it does not say {DISK_USED}", peer=place.name) from None
 
 
 # One group
@@ -206,13 +229,14 @@ def group(
     retry = tried(lambda: admin.reach.ask_name_server(exchanges.route(retry_topic(name))))
     topics = {topic: _topic(admin, name, topic) for topic in sorted(wanted)}
     if retry is not None:
-        topics[retry_topic(name)] = TopicFacts(retry_topic(name), retry, None)
+        topics[retry_topic(name)] = _topic(admin, name, retry_topic(name))
     return GroupFacts(
         name,
         found,
         admin.unwrapped,
         place,
         topics,
+        place if isinstance(place, FrameworkError) else tried(lambda: _begins(admin, place)),
         tried(lambda: letters(admin, name, now_ms() - LATELY_MS)),
         tried(lambda: admin.reach.ask_name_server(exchanges.route(progress_topic(name)))),
         place if isinstance(place, FrameworkError) else tried(lambda: _stuck(admin, place, stuck_s)),
@@ -227,9 +251,18 @@ def _topic(admin: Admin, group: str, topic: str) -> TopicFacts:
         for data in route.queues:
             if data.perm & PERM_READ and data.read_queue_nums:
                 queue = MessageQueue(topic, data.broker_name, 0)
-                answer = tried(lambda queue=queue: admin.ask_master(queue, exchanges.stored_offset(group, queue)))  # type: ignore[misc]
-                probe = probe or (answer if isinstance(answer, FrameworkError) else None)
+                probe = probe or tried(partial(_probe, admin, group, queue))
     return TopicFacts(topic, route, probe)
+
+
+def _probe(admin: Admin, group: str, queue: MessageQueue) -> None:
+    """A stock broker wants `Sub` for the first of these and `Get` for the second; a member asks both."""
+    admin.ask_master(queue, exchanges.stored_offset(group, queue))
+    admin.ask_master(queue, exchanges.max_offset(queue))
+
+
+def _begins(admin: Admin, found: Positions) -> dict[MessageQueue, int]:
+    return {row.queue: admin.ask_master(row.queue, exchanges.min_offset(row.queue)) for row in found.rows if row.lag}
 
 
 def letters(admin: Admin, group: str, since_ms: int) -> LetterFacts:
@@ -247,15 +280,15 @@ def letters(admin: Admin, group: str, since_ms: int) -> LetterFacts:
 def _stuck(admin: Admin, found: Positions, seconds: float) -> dict[MessageQueue, int]:
     """A first unfinished message that is older than that, and is still the first one that much later."""
     old = {row.queue for row in found.rows if row.lag and row.lag_s is not None and row.lag_s >= seconds}
-    before = {queue: offset for queue, offset in _first_unfinished(found.members).items() if queue in old}
-    if not before:
+    before = _first_unfinished(found.members)
+    if not old & set(before):
         return {}
     Event().wait(seconds)
     members = view(admin, found.group)
     after = _first_unfinished(members)
-    busy = _busy(found.members, members, seconds)
+    busy = {each.client_id for each in members.members if _is_busy(each, before, after, seconds)}
     queues = {queue for queue, owner in members.owners.items() if owner in busy}
-    return {queue: offset for queue, offset in before.items() if after.get(queue) == offset and queue not in queues}
+    return {queue: before[queue] for queue in old & set(before) - queues if after.get(queue) == before[queue]}
 
 
 def _first_unfinished(members: GroupView) -> dict[MessageQueue, int]:
@@ -269,15 +302,13 @@ def _first_unfinished(members: GroupView) -> dict[MessageQueue, int]:
     }
 
 
-def _busy(before: GroupView, after: GroupView, seconds: float) -> set[str]:
-    """Members of ours that work on others meanwhile: no handler ran for so long, none waits for its next try, and some
-    ended. So their queues wait for a worker. Members of Java do not say this of themselves.
+def _is_busy(
+    member: GroupMember, before: Mapping[MessageQueue, int], after: Mapping[MessageQueue, int], seconds: float
+) -> bool:
+    """Whether it is one of ours that moved another queue, ran no handler for so long, and has none that waits for its
+    next try: then its queues wait for a worker. Members of Java do not say so much of themselves.
     """
-    handled = {each.client_id: each.number(HANDLED) for each in before.members}
-    found = set()
-    for each in after.members:
-        was, now = handled.get(each.client_id), each.number(HANDLED)
-        works = was is not None and now is not None and now > was
-        if works and not each.number(RETRIES_WAITING) and (each.number(OLDEST_MS) or 0) < seconds * 1000:
-            found.add(each.client_id)
-    return found
+    oldest_ms = member.number(OLDEST_MS) or 0
+    is_ours = member.number(RETRIES_WAITING) == 0
+    moved = any(after.get(queue, 0) > offset for queue, offset in before.items() if queue in (member.queues or ()))
+    return is_ours and moved and oldest_ms < seconds * 1000

@@ -56,6 +56,13 @@ def is_denied(error: object) -> bool:
     return error.code == ResponseCode.NO_PERMISSION or any(word in error.remark for word in _DENIALS)
 
 
+def given(told: Told[T]) -> T:
+    """The answer; or it raises why there is none."""
+    if isinstance(told, FrameworkError):
+        raise told
+    return told
+
+
 def tried(work: Callable[[], T]) -> Told[T]:
     """The answer, or why there is none."""
     try:

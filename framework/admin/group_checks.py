@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
 
-from framework.admin.cluster_checks import READ_WRITE, make_group, make_topic, mqadmin, permit_topic, switch_on
-from framework.admin.facts import CREATES_GROUPS, CREATES_TOPICS, PERMISSION, SQL, BrokerFacts, GroupFacts, TopicFacts
+from framework.admin.cluster_checks import (
+    READ_WRITE,
+    at_brokers,
+    make_group,
+    make_topic,
+    mqadmin,
+    permit_topic,
+    switch_on,
+)
+from framework.admin.facts import (
+    CREATES_GROUPS,
+    CREATES_TOPICS,
+    KEPT_HOURS,
+    PERMISSION,
+    SQL,
+    BrokerFacts,
+    GroupFacts,
+    TopicFacts,
+)
 from framework.admin.findings import Check, Finding, Said, Severity, Unlooked, is_denied
 from framework.admin.groups import GroupMember, reason_of
 from framework.admin.member_checks import MEMBER_CHECKS
-from framework.errors import ConfigurationError, FrameworkError
+from framework.errors import ConfigurationError, FrameworkError, Refused
 from framework.model.reserved import RETRY_PREFIX, dead_letter_topic, progress_topic, retry_topic
 from framework.wire.bodies.config import GroupConfig
 from framework.wire.bodies.heartbeat import BROADCASTING, BY_SQL, SubscriptionData
 from framework.wire.bodies.route import PERM_READ, PERM_WRITE, QueueData, TopicRoute
 
+NEARLY_EXPIRED = 0.75
 LONG_S = 900.0
 """A message that is unfinished for longer than Java's consumeTimeout."""
 
@@ -142,16 +161,20 @@ def _access(facts: GroupFacts) -> Iterator[Said]:
     """Rules that clients show as `no route`, or as a group that gets nothing."""
     if not facts.topics:
         yield Unlooked("what its members may read", facts.shown, "its topics are not known; name one with --topic")
-    for topic in facts.topics.values():
+    retry, is_told = retry_topic(facts.name), False
+    for topic in sorted(facts.topics.values(), key=lambda topic: topic.name == retry):
         name = facts.unwrapped(topic.name)
-        if topic.name == retry_topic(facts.name) and len(facts.topics) > 1:
-            continue  # who may not read it may not read as this group at all, which the others show
-        if is_denied(topic.route):
+        if topic.name == retry and is_told:
+            continue  # the command that lets the group read is there already
+        is_told = is_told or is_denied(topic.route) or is_denied(topic.probe)
+        if isinstance(topic.probe, Refused) and topic.probe.is_of_the_user:
+            yield Unlooked("whether the group may read it", name, reason_of(topic.probe))
+        elif is_denied(topic.route):
             assert isinstance(topic.route, FrameworkError)
-            yield _denied(f"the route is refused: {reason_of(topic.route)}", name, facts)
+            yield _denied(topic.route, "the route is refused", topic, facts)
         elif is_denied(topic.probe):
             assert isinstance(topic.probe, FrameworkError)
-            yield _denied(f"reading is refused: {reason_of(topic.probe)}", name, facts)
+            yield _denied(topic.probe, "reading is refused", topic, facts)
         elif isinstance(topic.probe, FrameworkError):
             yield Unlooked("whether the group may read it", name, reason_of(topic.probe))
         for broker in facts.cluster.brokers:
@@ -164,14 +187,20 @@ def _access(facts: GroupFacts) -> Iterator[Said]:
                 )
 
 
-def _denied(what: str, topic: str, facts: GroupFacts) -> Finding:
+def _denied(error: FrameworkError, what: str, topic: TopicFacts, facts: GroupFacts) -> Finding:
+    user = re.search(r"\bUser:(\S+)", str(error))
+    resources = ",".join([
+        *(f"Topic:{name}" for name in facts.topics if not name.startswith(RETRY_PREFIX)), f"Group:{facts.name}"
+    ])  # fmt: skip
     return Finding(
-        f"{what}; clients show such a rule as `no route`, or get nothing",
-        topic,
-        f"allow the user Sub on Topic:{topic} and on Group:{facts.name} (mqadmin updateAcl), or give other credentials "
-        "in cluster.credentials",
+        f"{what}: {reason_of(error)}; clients show such a rule as `no route`, or get nothing",
+        facts.unwrapped(topic.name),
+        mqadmin(
+            facts.cluster, "createAcl", *at_brokers(facts.cluster), "-s", f"User:{user[1] if user else 'USER'}", "-r",
+            resources, "-a", "Sub,Get", "-d", "Allow", then="or give other credentials in cluster.credentials",
+        ),
         "severe",
-    )
+    )  # fmt: skip
 
 
 def _filters(facts: GroupFacts) -> Iterator[Said]:
@@ -221,6 +250,46 @@ def _stuck(facts: GroupFacts) -> Iterator[Said]:
             "(its stacks); set a timeout, so that it is retried",
             "severe" if (row.lag_s or 0) >= LONG_S else "warning",
         )
+
+
+def _expiring(facts: GroupFacts) -> Iterator[Said]:
+    """Messages that brokers delete, or have deleted, before the group has read them."""
+    if isinstance(facts.positions, FrameworkError) or isinstance(facts.begins, FrameworkError):
+        error = facts.begins if isinstance(facts.begins, FrameworkError) else facts.positions
+        assert isinstance(error, FrameworkError)
+        yield Unlooked("whether messages are deleted before they are read", facts.shown, reason_of(error))
+        return
+    gone: dict[str, int] = {}
+    oldest_s: dict[str, float] = {}
+    for row in facts.positions.rows:
+        begin = facts.begins.get(row.queue)
+        if begin is not None and row.offset is not None and row.offset < begin:
+            gone[row.queue.broker] = gone.get(row.queue.broker, 0) + begin - row.offset
+        if row.lag and row.lag_s is not None:
+            oldest_s[row.queue.broker] = max(oldest_s.get(row.queue.broker, 0), row.lag_s)
+    for broker in facts.cluster.brokers:
+        if isinstance(broker.settings, FrameworkError):
+            if broker.name in oldest_s:
+                yield Unlooked("how long it keeps messages", broker.name, reason_of(broker.settings))
+            continue
+        hours = broker.settings.get(KEPT_HOURS, "")
+        longer = str(max(2 * int(hours), 72)) if hours.isdecimal() else "72"
+        remedy = switch_on(facts.cluster, broker, KEPT_HOURS, longer, then="and start more members")
+        if broker.name in gone:
+            yield Finding(
+                f"{gone[broker.name]:,} messages were deleted before the group had read them ({KEPT_HOURS}={hours} h)",
+                f"{facts.shown} at {broker.name}",
+                remedy,
+                "severe" if facts.positions.members.members else "warning",
+            )
+        elif hours.isdecimal() and oldest_s.get(broker.name, -1) >= NEARLY_EXPIRED * int(hours) * 3600:
+            yield Finding(
+                f"the oldest message that the group has not read is {oldest_s[broker.name] / 3600:,.1f} h old, and the "
+                f"broker deletes what is older than {hours} h, read or not ({KEPT_HOURS})",
+                f"{facts.shown} at {broker.name}",
+                remedy,
+                "warning",
+            )
 
 
 def _nobody(facts: GroupFacts) -> Iterator[Said]:
@@ -314,6 +383,7 @@ GROUP_CHECKS: tuple[Check[GroupFacts], ...] = (
     Check("brokers can filter as it wants", _filters),
     *MEMBER_CHECKS,
     Check("somebody consumes", _nobody),
+    Check("messages are read before they are deleted", _expiring),
     Check("no queue stands behind one message", _stuck),
     Check("dead letters do not grow", _dead_letters),
     Check("progress has its topic", _progress),

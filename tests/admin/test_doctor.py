@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import UserDict
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from framework.admin.cluster_checks import make_topic
 from framework.admin.doctor import Diagnosis, diagnose
 from framework.admin.facts import BrokerFacts, ClusterFacts
 from framework.admin.positions import positions
+from framework.broker.handlers import broker as broker_handlers
 from framework.broker.handlers.groups import put_group
 from framework.broker.handlers.topics import put_topic
 from framework.broker.intercept import Interceptor
@@ -115,7 +116,7 @@ def test_where_all_is_well_nothing_is_found_and_every_check_was_made(lab: Lab) -
     assert found.checks > 15
 
 
-@pytest.mark.parametrize(("times", "unlooked"), [(1, 0), (2, 1)])
+@pytest.mark.parametrize(("times", "unlooked"), [(1, 0), (2, 2)])
 def test_figures_that_a_broker_fails_to_count_are_asked_for_once_more(lab: Lab, times: int, unlooked: int) -> None:
     lab.join(member("m1"), member("m2"))
     lab.box.broker.intercept(
@@ -162,6 +163,54 @@ def test_a_broker_that_makes_no_topics(lab: Lab, monkeypatch: pytest.MonkeyPatch
     assert f"mqadmin updateTopic {lab.at()} -t TOPIC -r 8 -w 8  # for each TOPIC" in line
 
 
+@pytest.mark.parametrize(
+    ("settings", "severity", "words", "remedy"),
+    [
+        ({"timerWheelEnable": "false"}, "notice", "delays take a level", "-k timerWheelEnable -v"),
+        ({"transientStorePoolEnable": "true"}, "notice", "is lost if its process is killed", "Enable=false in broker"),
+        ({"maxMessageSize": "1024"}, "notice", "which broker-b takes up to 4194304", "-k maxMessageSize -v 4194304"),
+    ],
+)
+def test_a_setting_that_surprises(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], severity: str, words: str, remedy: str
+) -> None:
+    settings_of = broker_handlers._settings_of
+    monkeypatch.setattr(
+        broker_handlers, "_settings_of",
+        lambda node: {**settings_of(node), **(settings if node.name == "broker-a" else {})},
+    )  # fmt: skip
+
+    assert remedy in only(lab.look(None), severity, words, "broker-a |")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "full", "severity", "words"),
+    [
+        (0.84, "90", None, ""),
+        (0.86, "90", "warning", "it deletes its oldest messages, read or not, and from 90% on it takes none"),
+        (0.91, "90", "severe", "from 90% on it takes no message (code 14)"),
+        (0.91, "99", "severe", "from 90% on it takes no message (code 14)"),
+        (0.60, "50", "severe", "from 50% on it takes no message (code 14)"),
+    ],
+)
+def test_a_disk_that_is_nearly_full(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, ratio: float, full: str, severity: str | None, words: str
+) -> None:
+    """A broker takes no more than 90 for diskSpaceWarningLevelRatio."""
+    monkeypatch.setattr(type(lab.node().store), "disk_ratio", lambda _: ratio)
+    settings_of = broker_handlers._settings_of
+    monkeypatch.setattr(
+        broker_handlers, "_settings_of", lambda node: {**settings_of(node), "diskSpaceWarningLevelRatio": full}
+    )
+
+    found = lab.look(None)
+
+    if severity is None:
+        assert [] == found.findings
+    else:
+        only(found, severity, words, f"its disk is {ratio:.0%} full", "broker-b |")
+
+
 def test_an_advertised_address_that_cannot_be_reached(lab: Lab) -> None:
     """The name server goes on to name the broker, as it does where brokerIP1 is an address inside of a container."""
     lab.box.call(lab.box.broker._listeners[1].close)
@@ -170,7 +219,7 @@ def test_an_advertised_address_that_cannot_be_reached(lab: Lab) -> None:
 
     address = lab.node(1).address
     assert f"| broker-b {address} |" in line
-    assert f'cluster.address_map: {{"{address}": "HOST:PORT"}}' in line
+    assert f'cluster.address_map={{"{address}": "HOST:PORT"}}' in line
     assert "brokerIP1" in line
 
 
@@ -246,7 +295,7 @@ def test_what_closed_a_topic_is_told_apart(lab: Lab) -> None:
 def test_a_strange_name_stays_one_word_to_the_shell() -> None:
     place = BrokerPlace("b", "$(reboot); rm", {0: "1.2.3.4:5"})
     away = BrokerUnreachable("away")
-    cluster = ClusterFacts({"127.0.0.1:9876": ["b"]}, [BrokerFacts(place, away, away, away, away)])
+    cluster = ClusterFacts({"127.0.0.1:9876": ["b"]}, [BrokerFacts(place, away, away, away, away, away)])
 
     assert "mqadmin updateTopic -n 127.0.0.1:9876 -c '$(reboot); rm' -t x -r 8 -w 8" == make_topic(cluster, "x")
 
@@ -282,7 +331,8 @@ def test_an_access_rule_that_shows_as_no_route(lab: Lab) -> None:
 
     line = only(found, "severe", "User:app has no permission to access Topic:orders")
     assert "clients show such a rule as `no route`" in line
-    assert "allow the user Sub on Topic:orders and on Group:billing" in line
+    rule = "-s User:app -r Topic:orders,Group:billing -a Sub,Get -d Allow"
+    assert f"mqadmin createAcl -n {lab.box.address} -c CLUSTER {rule}  # or give other credentials" in line
     assert found.in_part > 5
     assert any("has no permission to access Cluster" in each.why for each in found.unlooked)
 
@@ -464,34 +514,34 @@ def test_a_group_that_moves_between_two_looks_is_only_behind(lab: Lab) -> None:
     assert [] == lab.look().findings
 
 
-class Saying(UserDict[str, str]):
-    """What a member of ours says of its work: so many more handled each time that it is asked."""
-
-    def __init__(self, more: int, **others: str) -> None:
-        super().__init__({"group.handled": "", "group.oldest_ms": "0", "group.retries_waiting": "0", **others})
-        self.more, self.handled = more, 0
-
-    def __getitem__(self, name: str) -> str:
-        if name == "group.handled":
-            self.handled += self.more
-            return str(self.handled)
-        return super().__getitem__(name)
+SHORT = {"group.oldest_ms": "20", "group.retries_waiting": "0"}
 
 
 @pytest.mark.parametrize(
-    ("said", "stands"),
+    ("moves", "said", "stands"),
     [
-        (Saying(5), False),
-        (Saying(0), True),
-        (Saying(5, **{"group.oldest_ms": "500"}), True),
-        (Saying(5, **{"group.retries_waiting": "1"}), True),
+        (True, SHORT, False),
+        (False, SHORT, True),
+        (True, {**SHORT, "group.oldest_ms": "500"}, True),
+        (True, {**SHORT, "group.retries_waiting": "1"}, True),
+        (True, {}, True),
     ],
-    ids=["others are handled", "nothing is handled", "a handler runs for as long", "it waits for its next try"],
+    ids=["another moves", "nothing moves", "a handler runs for as long", "one waits for its next try", "a Java member"],
 )
-def test_a_queue_that_waits_for_a_worker_does_not_stand(lab: Lab, said: Saying, stands: bool) -> None:
+def test_a_queue_that_waits_for_a_worker_does_not_stand(
+    lab: Lab, moves: bool, said: dict[str, str], stands: bool
+) -> None:
     fill(lab, 3)
-    held = ProcessQueueInfo(commit_offset=3, cached_offset_min=3, cached_count=4)
-    lab.join(member(queues=lambda: {QUEUE: held}, properties=said))
+    places = count(4, 1 if moves else 0)
+    other = MessageQueue("orders", "broker-b", 1)
+
+    def queues() -> dict[MessageQueue, ProcessQueueInfo]:
+        return {
+            QUEUE: ProcessQueueInfo(commit_offset=3, cached_offset_min=3, cached_count=4),
+            other: ProcessQueueInfo(commit_offset=next(places), cached_count=4),
+        }
+
+    lab.join(member(queues=queues, properties=said))
     with Admin(ClusterOptions(name_servers=(lab.box.address,))) as admin:
         wait_until(lambda: (positions(admin, "billing").lag_s or 0) >= 0.1, "the message is old enough")
 
@@ -510,6 +560,25 @@ def test_retry_topics_of_pop_are_made_when_they_are_needed(lab: Lab) -> None:
     lab.join(member(wants={"orders": "*", "%RETRY%billing_orders": "*"}))
 
     assert [] == lab.look().findings
+
+
+def test_messages_that_are_deleted_before_they_are_read(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(lab, 3)
+    lab.join(member())
+    assert [] == lab.look().findings
+    settings_of = broker_handlers._settings_of
+    monkeypatch.setattr(broker_handlers, "_settings_of", lambda node: {**settings_of(node), "fileReservedTime": "0"})
+
+    line = only(lab.look(), "warning", "the broker deletes what is older than 0 h", "billing at broker-a")
+    assert f"mqadmin updateBrokerConfig {lab.at()} -k fileReservedTime -v 72  # and start more members" in line
+
+    lab.box.broker.intercept(
+        Interceptor(
+            code=RequestCode.GET_MIN_OFFSET, times=None,
+            answer=RemotingCommand(ResponseCode.SUCCESS, fields={"offset": "5"}),
+        )
+    )  # fmt: skip
+    only(lab.look(), "severe", "2 messages were deleted before the group had read them", "billing at broker-a")
 
 
 def test_messages_that_nobody_reads(lab: Lab) -> None:

@@ -42,7 +42,7 @@ def test_the_verdict_is_first_then_each_finding_with_its_remedy(
 
     verdict, empty, *lines = capsys.readouterr().out.splitlines()
     where = f"-n {box.address} -b {box.address}"
-    assert "billing: 2 findings, 1 severe; 22 checks" == verdict
+    assert "billing: 2 findings, 1 severe; 28 checks" == verdict
     assert "" == empty
     assert lines[0].startswith("severe   retryQueueNums=0: ")
     assert ["  where  broker-a", f"  remedy mqadmin updateSubGroup {where} -g billing -m true -d true -q 1"] == lines[
@@ -62,7 +62,7 @@ def test_the_json_has_the_fields_of_the_contract(box: ThreadBox, capsys: pytest.
 def test_without_anything_severe_it_ends_with_0(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:
     assert ExitCode.CLEAN == main.run(["doctor", "shipping", "--name-server", box.address])
 
-    assert "shipping: 1 finding, none severe; 22 checks" == capsys.readouterr().out.splitlines()[0]
+    assert "shipping: 1 finding, none severe; 28 checks" == capsys.readouterr().out.splitlines()[0]
 
 
 def test_what_could_not_be_looked_at_stands_in_the_verdict_and_in_the_json(

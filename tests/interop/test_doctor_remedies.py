@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,19 +18,22 @@ from framework.cli import main
 from framework.cli.exit_codes import ExitCode
 from framework.client.options import ClusterOptions
 from framework.errors import FrameworkError
+from framework.reading import Reader, ReaderSettings
 from framework.wire.bodies.config import GroupConfig
 from tests.admin.members import Member, online
 from tests.interop.application import Application
 from tests.interop.cluster import Cluster, Shape
-from tests.interop.java_peer import JavaPeer, Outgoing
+from tests.interop.java_peer import JavaPeer, Outgoing, PeerError, User
 from tests.interop.live import NewTopic
 from tests.interop.mqadmin import Admin
 from tests.interop.processes import Nursery
+from tests.interop.test_box_users import ACCESS_CONTROL, ROOT
 from tests.interop.test_doctor import found, only
 from tests.patience import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("doctor_remedies")]
 
+APP = User("app", "secret-of-app")
 Shell = pytest.CaptureFixture[str]
 CLOSED = {
     "autoCreateTopicEnable": "false",
@@ -42,12 +46,18 @@ CLOSED = {
 class Patient:
     """A cluster, and what may be asked of it."""
 
-    def __init__(self, name_server: str, brokers: dict[str, str], java: JavaPeer, shell: Shell, folder: Path) -> None:
-        self.name_server, self.brokers, self.java, self._shell, self._folder = name_server, brokers, java, shell, folder
+    def __init__(self, name_server: str, brokers: dict[str, str], java: JavaPeer, shell: Shell) -> None:
+        self.name_server, self.brokers, self.java, self._shell = name_server, brokers, java, shell
         self.admin = Admin(java, name_server)
 
     def find(self, *words: str, code: ExitCode = ExitCode.CLEAN) -> list[dict[str, Any]]:
         return found(self._shell, self.name_server, *words, code=code)
+
+    def sign(self, user: User) -> None:
+        """From now on mqadmin is this user."""
+        tools = self.java.home / "conf" / "tools.yml"
+        tools.parent.mkdir(exist_ok=True)
+        tools.write_text(f"accessKey: {user.name}\nsecretKey: {user.password}\n")
 
     def rows(self, *words: str) -> list[dict[str, Any]]:
         """What it finds, however it ends."""
@@ -87,12 +97,12 @@ def closed_cluster(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture
 def closed(closed_cluster: Cluster, java: JavaPeer, capsys: Shell, tmp_path: Path) -> Patient:
     where = closed_cluster.addresses
-    return Patient(where.name_server, dict(where.brokers), java, capsys, tmp_path)
+    return Patient(where.name_server, dict(where.brokers), java, capsys)
 
 
 @pytest.fixture
 def stock(cluster: Any, java: JavaPeer, capsys: Shell, tmp_path: Path) -> Patient:
-    return Patient(cluster.name_server, dict(cluster.brokers), java, capsys, tmp_path)
+    return Patient(cluster.name_server, dict(cluster.brokers), java, capsys)
 
 
 def test_a_topic_and_a_group_that_nobody_makes(closed: Patient, numbers: Any) -> None:
@@ -257,3 +267,113 @@ def test_more_members_than_queues(stock: Patient, new_topic: NewTopic) -> None:
     with online(stock.name_server, *members):
         stock.mend(only(stock.find(f"g-{topic}"), "5 members share 2 queues: 3 of them get nothing"))
         assert [] == stock.find(f"g-{topic}")
+
+
+def test_a_delay_that_has_no_timer(closed: Patient, closed_cluster: Cluster, numbers: Any) -> None:
+    """Ours sends it by a level then, up to two hours; Java's is refused."""
+    topic = f"topic-{numbers()}"
+    closed.admin.run("updateTopic", "-b", closed.brokers["broker-a"], "-t", topic)
+    with pytest.raises(PeerError, match="timerWheelEnable"):
+        closed.java.send(closed.name_server, topic, [Outgoing(body=b"x", delay_ms=3_000)])
+    with pytest.raises(FrameworkError, match="2h"):
+        closed.send(topic, delay="3h")
+
+    closed.mend(only(closed.find(), "timerWheelEnable=false: delays take a level", "broker-a"))
+
+    configuration = closed_cluster.directory / "conf" / "broker-a.conf"
+    assert "timerWheelEnable=true" in configuration.read_text(), "for its restart"
+
+
+# Clusters of their own
+
+
+@pytest.fixture
+def guarded(
+    nursery: Nursery, tmp_path: Path, java: JavaPeer, capsys: Shell, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Patient]:
+    """With access control. `doctor` and members ask as `app`, mqadmin as root."""
+    with Cluster(tmp_path / "cluster", nursery, Shape(settings=ACCESS_CONTROL)) as cluster:
+        patient = Patient(cluster.name_server, dict(cluster.addresses.brokers), java, capsys)
+        for name, text in (("access_key", APP.name), ("secret_key", APP.password)):
+            monkeypatch.setenv(f"FRAMEWORK_APP__CLUSTER__CREDENTIALS__{name.upper()}", text)
+        patient.sign(ROOT)
+        try:
+            yield patient
+        finally:
+            (java.home / "conf" / "tools.yml").unlink()
+
+
+def test_a_rule_that_shows_as_no_route(guarded: Patient, nursery: Nursery, tmp_path: Path) -> None:
+    where = ("-b", guarded.brokers["broker-a"])
+    guarded.admin.run("updateTopic", *where, "-t", "orders", "-r", "2", "-w", "2")
+    row = only(guarded.find("billing", "--topic", "orders", code=ExitCode.FAILED), "it refuses what this client asks")
+    assert "User:app is not found" in row["finding"]
+    guarded.admin.run("createUser", *where, "-u", APP.name, "-p", APP.password, "-t", "Normal")
+
+    rows = guarded.find("billing", "--topic", "orders", code=ExitCode.FAILED)
+    guarded.mend(only(rows, "User:app has no permission to access Topic:orders"))
+
+    assert "severe" not in str(guarded.find("billing", "--topic", "orders"))
+    guarded.java.send(guarded.name_server, "orders", [Outgoing(body=b"x")] * 4, user=ROOT)
+    application = Application(nursery, tmp_path, guarded.name_server, topic="orders", group="billing", failures=1)
+    assert 8 == len(application.received(8))
+    application.stop()
+
+
+def test_an_address_that_cannot_be_reached(
+    nursery: Nursery, tmp_path: Path, java: JavaPeer, capsys: Shell, numbers: Any
+) -> None:
+    """As where brokerIP1 is an address inside of a container."""
+    inside = "127.0.0.9"
+    with Cluster(tmp_path / "cluster", nursery, Shape(settings={"brokerIP1": inside})) as cluster:
+        address = cluster.addresses.brokers["broker-a"]
+        patient = Patient(cluster.name_server, {"broker-a": address.replace(inside, "127.0.0.1")}, java, capsys)
+        row = only(patient.find(code=ExitCode.FAILED), "cannot be reached from here", f"broker-a {address}")
+        assert "severe" == row["severity"]
+
+        option = re.search(r"--set '(cluster\.address_map=.*?)'", row["remedy"])
+        assert option
+        mapped = option[1].replace("HOST:PORT", patient.brokers["broker-a"])
+        assert [] == patient.find("--set", mapped)
+
+        patient.set("brokerIP1", "127.0.0.1")
+        cluster.kill("broker-a")
+        cluster.shape.settings["brokerIP1"] = "127.0.0.1"  # type: ignore[index]  # a dictionary
+        cluster.start()
+        assert [] == patient.find()
+
+
+@pytest.fixture
+def pair(nursery: Nursery, tmp_path: Path, java: JavaPeer, capsys: Shell) -> Iterator[Patient]:
+    """Two brokers, which write into memory of their own in place of the page cache."""
+    settings = {
+        "transientStorePoolEnable": "true",
+        "transientStorePoolSize": "16",
+        "mappedFileSizeCommitLog": "1048576",
+    }
+    with Cluster(tmp_path / "cluster", nursery, Shape(brokers=2, settings=settings)) as cluster:
+        yield Patient(cluster.name_server, dict(cluster.addresses.brokers), java, capsys)
+
+
+def test_brokers_that_lose_messages_or_refuse_them(pair: Patient, numbers: Any) -> None:
+    topic, group = f"topic-{numbers()}", f"group-{numbers()}"
+    pair.admin.run("updateTopic", "-c", "DefaultCluster", "-t", topic, "-r", "1", "-w", "1")
+    assert {"broker-a", "broker-b"} == {
+        row["where"] for row in pair.find() if row["finding"].startswith("transientStorePoolEnable=true: ")
+    }
+
+    pair.set("maxMessageSize", "1000")
+    with pytest.raises(PeerError, match="msg body length limit 1000B"):
+        pair.java.send(pair.name_server, topic, [Outgoing(body=b"x" * 2000)], queue=("broker-a", 0))
+    pair.mend(only(pair.find(), "maxMessageSize=1000: it refuses larger messages, which broker-b takes up to 4194304"))
+    pair.java.send(pair.name_server, topic, [Outgoing(body=b"x" * 2000)], queue=("broker-a", 0))
+
+    with Reader(ReaderSettings((pair.name_server,))) as reader:
+        queue = next(each for each in reader.queues(topic) if each.broker == "broker-a")
+        reader.commit(group, queue, 0)
+        wait_until(lambda: reader.max_offset(queue) == 1, "the message is there")
+        pair.set("fileReservedTime", "0")
+        row = only(pair.find(group), "the broker deletes what is older than 0 h", f"{group} at broker-a")
+    pair.mend(row)
+    kept = pair.admin.run("getBrokerConfig", "-b", pair.brokers["broker-a"])
+    assert re.search(r"^fileReservedTime += +72$", kept, re.MULTILINE)

@@ -13,7 +13,6 @@ from framework.wire.bodies.running import (
     ATTENDANCE,
     CLIENT_VERSION,
     CONSUME_TYPE,
-    HANDLED,
     HANGING,
     HELD,
     HOST,
@@ -98,7 +97,6 @@ def _work(group: GroupSnapshot) -> dict[str, int | None]:
     return {
         SUCCESS_AGO_MS: min(agos_ms, default=None),
         RUNNING: group.running,
-        HANDLED: group.handled,
         OLDEST_MS: group.oldest_ms,
         HANGING: group.hanging,
         RETRIES_WAITING: group.retries_waiting,
@@ -116,7 +114,7 @@ def _clock(clock: ClockSnapshot) -> str:
     return f"{clock.low_ms} to {clock.high_ms} ms ahead of {', '.join(clock.brokers)}"
 
 
-_COUNTS = ("retried", "dead_lettered", "dropped", "late")
+_COUNTS = ("handled", "retried", "dead_lettered", "dropped", "late")
 
 
 def _queue(queue: QueueSnapshot) -> ProcessQueueInfo:

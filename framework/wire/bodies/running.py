@@ -28,7 +28,6 @@ RUNNING = "group.running"
 OLDEST_MS = "group.oldest_ms"
 HANGING = "group.hanging"
 RETRIES_WAITING = "group.retries_waiting"
-HANDLED = "group.handled"
 
 
 class ProcessQueueInfo(Body):
