@@ -15,8 +15,10 @@ PRINTED = ("topic", "broker", "queue", "offset", "message_id", "born", "stored")
 def fields_of(line: bytes) -> tuple[bytes, dict[str, Any]]:
     """The body, and keys, tags and properties where they are given. ValueError names the mistake."""
     try:
-        found = json.loads(line)
-    except ValueError as error:
+        found = json.loads(line.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8; save it so") from None
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"no JSON: {error}") from None
     if not isinstance(found, dict):
         raise ValueError(  # noqa: TRY004 - shown as the line's mistake

@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import json
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
@@ -17,6 +20,7 @@ import pytest
 from framework.cli import main
 from framework.cli.exit_codes import ExitCode
 from framework.cli.ndjson import fields_of
+from tests.patience import wait_until
 from tests.reading.threads import ThreadBox, thread_box
 
 _NUMBERS = count()
@@ -99,6 +103,8 @@ def test_lines_are_messages_and_what_tail_prints_is_sent_again(
     ("line", "mistake"),
     [
         ("{", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ("\xff", "not UTF-8; save it so"),
         ("[]", "write an object"),
         ('{"body": "x", "tag": "y"}', "unknown field 'tag'; use body, body_base64, keys, tags, properties"),
         ('{"tags": "y"}', "give one of body and body_base64"),
@@ -115,7 +121,7 @@ def test_a_line_that_is_wrong_is_named_by_its_number(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    stdin(monkeypatch, f'{{"body": "well"}}\n{line}\n'.encode())
+    stdin(monkeypatch, f'{{"body": "well"}}\n{line}\n'.encode("latin-1"))
 
     assert ExitCode.CONFIGURATION == main.run(["send", topic, "-", "--ndjson", "--name-server", box.address])
     assert f"error: line 2: {mistake}" in capsys.readouterr().err
@@ -166,7 +172,12 @@ def test_a_delayed_message_says_by_what_it_is_recalled(
     said = capsys.readouterr()
     if due[0] == "--delay":
         assert ExitCode.CLEAN == code
-        assert json.loads(said.out)["recall_handle"]
+        row = json.loads(said.out)
+        assert row["recall_handle"]
+        assert row["offset"] is None, "the answer's is that of the place where it waits"
+        assert ExitCode.CLEAN == main.run(["send", topic, "later", *due, "--name-server", box.address])
+        place = rf"sent to {topic} broker-a:\d:-  [0-9A-F]{{32}}  delivered later\n"
+        assert re.fullmatch(place, capsys.readouterr().out)
     else:
         assert ExitCode.CLEAN != code
         assert "exceeds the 3d of broker broker-a (timerMaxDelaySec)" in said.err
@@ -234,7 +245,7 @@ def test_behind_a_bad_line_it_is_said_how_many_are_stored(
 
     assert ExitCode.CONFIGURATION == main.run(["send", topic, "--ndjson", "--name-server", box.address])
     err = capsys.readouterr().err
-    assert "stored: 5 messages; nothing behind was sent\n" in err
+    assert "stored: 5 messages; nothing from line 6 on was sent: `tail -n +6` has the rest\n" in err
     assert "error: line 6: no JSON" in err
     assert 5 == len(sent(box, topic, capsys))
 
@@ -245,4 +256,40 @@ def test_at_a_closed_port_it_is_said_that_nothing_is_stored_and_which_lines(
     stdin(monkeypatch, b'{"body": "a"}\n\n{"body": "b"}\n')
 
     assert ExitCode.UNREACHABLE == main.run(["send", topic, "--ndjson", "--name-server", "127.0.0.1:9"])
-    assert "stored: 0 messages; lines 1, 3 not stored; nothing behind was sent\n" in capsys.readouterr().err
+    assert "stored: 0 messages; lines 1, 3 not stored\n" in capsys.readouterr().err
+
+
+def test_a_pipe_that_stays_open_is_sent_from_at_once_and_ctrl_c_says_what_is_stored(
+    box: ThreadBox, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`tail --follow | send` is silent for as long as nothing comes: what came before it is sent all the same."""
+    words = ["send", topic, "--ndjson", "--name-server", box.address]
+    with (tmp_path / "err").open("wb") as errors:
+        sending = subprocess.Popen(
+            [sys.executable, "-m", "framework", *words], stdin=subprocess.PIPE, stderr=errors, cwd=tmp_path
+        )
+    try:
+        assert sending.stdin is not None
+        sending.stdin.write(b'{"body": "a"}\n\n{"body": "b"}\n')
+        sending.stdin.flush()
+        wait_until(lambda: main.run(["tail", topic, "--name-server", box.address]) == ExitCode.CLEAN, "the topic")
+        wait_until(lambda: len(sent(box, topic, capsys)) == 2, "both messages")
+        sending.send_signal(signal.SIGINT)
+        assert ExitCode.LEFT_AT_ONCE == sending.wait()
+    finally:
+        sending.kill()
+        sending.communicate()
+    said = (tmp_path / "err").read_text()
+    assert "stored: 2 messages; nothing from line 4 on was sent: `tail -n +4` has the rest\n" == said
+
+
+def test_where_a_file_broke_off_its_name_is_in_the_way_on(
+    box: ThreadBox, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "my lines"
+    file.write_text('{"body": "a"}\n{"body": "b"}\nnonsense\n{"body": "c"}\n')
+
+    words = ["send", topic, "--ndjson", "--name-server", box.address, "--file", str(file)]
+    assert ExitCode.CONFIGURATION == main.run(words)
+    err = capsys.readouterr().err
+    assert f"stored: 2 messages; nothing from line 3 on was sent: `tail -n +3 '{file}'` has the rest\n" in err

@@ -9,8 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import stat
+import shlex
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -21,6 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from framework.cli import connect, options, output, table
 from framework.cli.exit_codes import ExitCode
+from framework.cli.input_lines import InputLines, LineTooLong
 from framework.cli.progress import ProgressLine
 from framework.errors import ConnectionLost, FrameworkError, RequestTimedOut, bare, shorten
 from framework.mistakes import FileUnreadable, MessageWrong, UsageWrong
@@ -86,8 +86,9 @@ def execute(arguments: argparse.Namespace) -> int:
         raise UsageWrong("send: --ndjson reads lines; give `-` for stdin, or --file FILE")
     cluster = connect.cluster_options(arguments, level="error")  # what fails ends the command, and is its error
     with _opened(arguments) as source:
-        messages = _lines(arguments, source) if arguments.ndjson else iter([(1, _one(arguments, source))])
-        return asyncio.run(_send_all(arguments, cluster, messages, _Tally(source)))
+        if arguments.ndjson:
+            return asyncio.run(_send_lines(arguments, cluster, InputLines(source)))
+        return asyncio.run(_send_one(arguments, cluster, _one(arguments, source)))
 
 
 @contextmanager
@@ -145,12 +146,6 @@ def _properties(given: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _lines(arguments: argparse.Namespace, source: IO[bytes]) -> Iterator[tuple[int, Message]]:
-    for number, line in enumerate(source, start=1):
-        if line.strip():
-            yield number, _read(arguments, number, line)
-
-
 def _read(arguments: argparse.Namespace, number: int, line: bytes) -> Message:
     from framework.cli.ndjson import fields_of
 
@@ -164,8 +159,8 @@ def _read(arguments: argparse.Namespace, number: int, line: bytes) -> Message:
 class _Tally:
     """How many were sent, and how fast; on a terminal a bar, by the bytes that were read of those that there are."""
 
-    def __init__(self, source: IO[bytes]) -> None:
-        self._source, self._size = source, _size_of(source)
+    def __init__(self, lines: InputLines) -> None:
+        self._lines = lines
         self._clock = RealClock()
         self._began = self._clock.monotonic()
         self._progress = ProgressLine("sending")
@@ -174,8 +169,9 @@ class _Tally:
     def add(self) -> None:
         self.count += 1
         if self.count % PROGRESS_EACH == 0:
-            done = 0 if self._size is None else self._source.tell()
-            self._progress.advance(done, self._size, f"{table.count(self.count)} sent, {self.rate}")
+            self._progress.advance(
+                self._lines.done, self._lines.size, f"{table.count(self.count)} sent, {self.rate}"
+            )  # fmt: skip
 
     def end(self) -> None:
         self._progress.end()
@@ -186,103 +182,121 @@ class _Tally:
         return f"{table.count(round(self.count / seconds))} a second" if seconds > 0 else "at once"
 
 
-def _size_of(source: IO[bytes]) -> int | None:
-    """Of a file; None for a pipe, which does not say."""
-    try:
-        found = os.fstat(source.fileno())
-    except OSError:
-        return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
-
-
-async def _send_all(
-    arguments: argparse.Namespace, options: ClusterOptions, messages: Iterator[tuple[int, Message]], tally: _Tally
-) -> ExitCode:
+def _producer(cluster: ClusterOptions) -> Producer:
     from framework.client.producer import Producer
 
-    producer = Producer(
-        name_servers=options.name_servers,
-        credentials=options.credentials,
-        tls=options.tls,
-        address_map=options.address_map,
-        allow=options.allow,
-        namespace=options.namespace,
+    return Producer(
+        name_servers=cluster.name_servers,
+        credentials=cluster.credentials,
+        tls=cluster.tls,
+        address_map=cluster.address_map,
+        allow=cluster.allow,
+        namespace=cluster.namespace,
         group="framework_send",
     )
-    async with producer:
-        try:
-            await _in_turns(arguments, producer, messages, tally)
-        finally:
-            tally.end()
-    if arguments.ndjson:
-        output.tell(f"sent: {table.some(tally.count, 'message')} to {arguments.topic}, {tally.rate}")
+
+
+async def _send_one(arguments: argparse.Namespace, cluster: ClusterOptions, message: Message) -> ExitCode:
+    async with _producer(cluster) as producer:
+        _say(arguments, await producer.send(message, delay=arguments.delay, at=arguments.at))
     return ExitCode.CLEAN
 
 
-async def _in_turns(
-    arguments: argparse.Namespace, producer: Producer, messages: Iterator[tuple[int, Message]], tally: _Tally
-) -> None:
-    """Some at once, answers in the order of the lines. The first failure ends it: what follows is not sent, and what is
-    under way is waited for, so that the last line says what is stored.
+async def _send_lines(arguments: argparse.Namespace, cluster: ClusterOptions, lines: InputLines) -> ExitCode:
+    tally = _Tally(lines)
+    async with _producer(cluster) as producer:
+        try:
+            await _in_turns(arguments, producer, lines, tally)
+        finally:
+            tally.end()
+    output.tell(f"sent: {table.some(tally.count, 'message')} to {arguments.topic}, {tally.rate}")
+    return ExitCode.CLEAN
+
+
+async def _in_turns(arguments: argparse.Namespace, producer: Producer, lines: InputLines, tally: _Tally) -> None:
+    """Some at once, answers in the order of the lines. The first failure ends it, and so does Ctrl-C: what follows is
+    not sent, and what is under way is waited for, so that the last line says what is stored.
     """
     from framework.net.task_tree import TaskTree
 
     waiting: deque[tuple[int, asyncio.Task[SendResult]]] = deque()
-    failed: list[tuple[int, Exception]] = []
+    failed: list[tuple[int, FrameworkError]] = []
     tree = TaskTree(on_error=lambda *_: None)  # whoever waits for the answer gets the error
 
     async def answered() -> None:
-        number, sending = waiting.popleft()
+        number, sending = waiting[0]
         try:
-            result = await sending
+            result = await asyncio.shield(sending)  # Ctrl-C ends the waiting, and not the send
         except FrameworkError as error:
             failed.append((number, error))
         else:
             _say(arguments, result)
             tally.add()
+        waiting.popleft()
 
+    ended: BaseException | None = None
+    rest: int | None = 1
     try:
-        while not failed:
-            try:
-                following = next(messages, None)
-            except MessageWrong as error:  # it says which line
-                failed.append((0, error))
-                break
-            if following is None:
-                break
-            number, message = following
-            sending = producer.send(message, delay=arguments.delay, at=arguments.at)
-            waiting.append((number, tree.start(sending, name="send")))
-            if len(waiting) == AT_ONCE:
-                await answered()
+        try:
+            while not failed:
+                if waiting and (len(waiting) == AT_ONCE or not lines.is_ready):
+                    await answered()
+                    continue
+                if not (line := await _taken(lines)):
+                    rest = None
+                    break
+                rest = lines.number
+                if line.strip():
+                    message = _read(arguments, lines.number, line)
+                    sending = producer.send(message, delay=arguments.delay, at=arguments.at)
+                    waiting.append((lines.number, tree.start(sending, name="send")))
+                rest = lines.number + 1
+        except (MessageWrong, asyncio.CancelledError) as error:
+            ended = error
         while waiting:
             await answered()
     finally:
         tally.end()
         await tree.close()
-    if failed:
-        if arguments.ndjson:
-            _say_stored(tally.count, [number for number, _ in failed if number], [error for _, error in failed])
-        raise failed[0][1]
+    if ended is None and failed:
+        ended = failed[0][1]
+    if ended is not None:
+        _say_stored(arguments, tally.count, failed, rest)
+        raise ended
 
 
-def _say_stored(count: int, lines: list[int], errors: list[Exception]) -> None:
-    """What a send that broke off has stored, and of which lines that is not known."""
+async def _taken(lines: InputLines) -> bytes:
+    try:
+        return await lines.take()
+    except LineTooLong as error:
+        raise MessageWrong(f"line {lines.number + 1}: {error}") from None
+
+
+def _say_stored(
+    arguments: argparse.Namespace, count: int, failed: list[tuple[int, FrameworkError]], rest: int | None
+) -> None:
+    """What a send that broke off has stored, of which lines that is not known, and where to go on."""
     stored = f"stored: {table.some(count, 'message')}"
+    lines = [number for number, _ in failed]
     if lines:
-        unanswered = any(isinstance(error, RequestTimedOut | ConnectionLost) for error in errors)
+        unanswered = any(isinstance(error, RequestTimedOut | ConnectionLost) for _, error in failed)
         which = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(map(str, lines[:LINES_SHOWN]))}"
         more = f" and {len(lines) - LINES_SHOWN} more" if len(lines) > LINES_SHOWN else ""
         stored += f"; {which}{more} " + ("may be stored or not, since no answer came" if unanswered else "not stored")
-    output.tell(f"{stored}; nothing behind was sent")
+    file = f" {shlex.quote(arguments.file)}" if arguments.file else ""
+    if rest is not None:
+        stored += f"; nothing from line {rest} on was sent: `tail -n +{rest}{file}` has the rest"
+    output.tell(stored)
 
 
 def _say(arguments: argparse.Namespace, result: SendResult) -> None:
+    # What waits for its time lies elsewhere: the broker's answer says where there, and nobody knows yet where here.
+    is_later = bool(result.recall_handle or result.delay_level)
     row = {
         "topic": arguments.topic,
         "broker": result.queue.broker,
         "queue": result.queue.number,
-        "offset": result.queue_offset,
+        "offset": None if is_later else result.queue_offset,
         "message_id": result.message_id,
     }
     if result.recall_handle:
@@ -290,4 +304,6 @@ def _say(arguments: argparse.Namespace, result: SendResult) -> None:
     if arguments.json:
         output.say(json.dumps(row))
     elif not arguments.ndjson:
-        output.say(f"sent to {row['topic']} {row['broker']}:{row['queue']}:{row['offset']}  {row['message_id']}")
+        offset = table.UNKNOWN if is_later else result.queue_offset
+        later = "  delivered later" if is_later else ""
+        output.say(f"sent to {row['topic']} {row['broker']}:{row['queue']}:{offset}  {row['message_id']}{later}")
