@@ -34,6 +34,10 @@ from framework.wire import exchanges
 
 DLQ_ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC"
 """Written by RocketMQ's proxy."""
+CLOCK_SET_BACK_MS = 60_000
+"""So far a broker's clock may have been set back between a letter and its copy."""
+CLOCKS_APART_MS = 3_600_000
+"""So far the clocks of two brokers may be apart; `doctor` finds less."""
 _ORIGIN = re.compile(r"(?P<topic>[^@]+)@(?P<broker>[^@:]+):(?P<queue>\d{1,9}):(?P<offset>\d{1,18})")
 _DIGITS = re.compile(r"\d+")
 _MADE = (RETRY_PREFIX, DEAD_LETTER_PREFIX)
@@ -207,8 +211,9 @@ class Replayed:
         """Whether a broker finds a copy, in the topic that the letter came from or in the group's retry topic."""
         for topic in (letter.origin_topic, retry_topic(self._group)):
             by_broker = {queue.broker: queue for queue in self.queues(topic)} if topic else {}
-            asking = exchanges.by_key(topic or "", letter.message.message_id, is_unique=True)
             for queue in by_broker.values():
+                since_ms = _copied_since(letter, queue.broker)
+                asking = exchanges.by_key(queue.topic, letter.message.message_id, is_unique=True, since_ms=since_ms)
                 found = self._admin.ask_master(queue, asking)
                 if any(each.properties.get(REPLAY_OF) == letter.place for each in found):
                     return True
@@ -220,6 +225,14 @@ class Replayed:
             route = self._admin.route(topic)
             self._writable[topic] = () if route is None else route.writable
         return self._writable[topic]
+
+
+def _copied_since(letter: Letter, broker: str) -> int:
+    """A copy is younger than its letter. A broker that looks through what is older, too, takes the longer the more it
+    keeps: ten thousand letters behind a million messages took ten minutes to be asked for.
+    """
+    leeway_ms = CLOCK_SET_BACK_MS if broker == letter.message.queue.broker else CLOCKS_APART_MS
+    return max(letter.message.stored_ms - leeway_ms, 0)
 
 
 def letters(admin: Admin, places: Sequence[LetterQueue], scan: Scan, *, is_all: bool = False) -> Iterator[Letter]:

@@ -158,11 +158,14 @@ def _offset_of(header: RequestHeader, queue: MessageQueue) -> Callable[[Remoting
 # Looking messages up
 
 
-def by_key(topic: str, key: str, *, is_unique: bool) -> Exchange[list[Record]]:
-    """What a broker finds in a topic by a key, or by the producer's unique key: 64 at most, none without an index."""
+def by_key(topic: str, key: str, *, is_unique: bool, since_ms: int = 0) -> Exchange[list[Record]]:
+    """What a broker finds in a topic by a key, or by the producer's unique key: 64 at most, none without an index. It
+    looks at no index from before `since_ms`, by its own clock.
+    """
     header = QueryMessageRequest(
-        topic=topic, key=key, max_num=FOUND_MAX, begin_timestamp=0, end_timestamp=OFFSET_MAX, by_unique_key=is_unique
-    )
+        topic=topic, key=key, max_num=FOUND_MAX, begin_timestamp=since_ms, end_timestamp=OFFSET_MAX,
+        by_unique_key=is_unique,
+    )  # fmt: skip
     return Exchange(header, _records, ok=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND))
 
 

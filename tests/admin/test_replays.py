@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from framework.errors import BrokerUnreachable, ConnectionLost
 from framework.model.queue import MessageQueue
 from framework.net.real_clock import RealClock
 from framework.reading import Reader, ReaderSettings
+from framework.wire.requests.query import QueryMessageRequest
 from tests.cli.dashboard.desks import look, visitor
 from tests.reading.threads import ThreadBox, texts, thread_box
 
@@ -141,6 +143,31 @@ def test_each_goes_once_where_replays_are_killed_in_the_middle(
     ids = Counter(each.message_id for each in stored(box, topic))
     assert {f"{group}-{n}": 1 for n in range(200)} == ids
     assert 0 == waiting(admin, group)
+
+
+def test_brokers_look_for_a_copy_no_further_back_than_its_letter(
+    box: ThreadBox, admin: Admin, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each question takes the longer the more a broker keeps. Another broker's clock may be behind."""
+    die(box, group, topic, 2)
+    found = list(dead_letters.letters(admin, dead_letters.queues(admin, group), Scan()))
+    asked: dict[tuple[str, str], int] = {}
+    ask = Admin.ask_master
+
+    def asking(self: Admin, queue: MessageQueue, exchange: Any) -> Any:
+        if isinstance(header := exchange.header, QueryMessageRequest):
+            asked[header.key, queue.broker] = header.begin_timestamp
+        return ask(self, queue, exchange)
+
+    monkeypatch.setattr(Admin, "ask_master", asking)
+    copies = Replayed(admin, group)
+
+    assert not any(copies.has(letter) for letter in found)
+    for letter in found:
+        message = letter.message
+        for broker in ("broker-a", "broker-b"):
+            leeway_ms = 60_000 if broker == message.queue.broker else 3_600_000
+            assert message.stored_ms - leeway_ms == asked[message.message_id, broker]
 
 
 def test_a_choice_leaves_the_others_and_sends_none_twice(box: ThreadBox, admin: Admin, topic: str, group: str) -> None:
