@@ -17,7 +17,7 @@ from framework.admin.browse import Scan, Span
 from framework.admin.cluster import Admin
 from framework.admin.groups import check_known
 from framework.mistakes import ClusterCannot
-from framework.model.death_reason import ATTEMPTS, ERROR, ORIGIN, REASON, REPLAY_OF, TIME, origin_of
+from framework.model.death_reason import ATTEMPTS, ERROR, LINE, ORIGIN, REASON, REPLAY_OF, TIME, origin_of
 from framework.model.message import RETRY_TOPIC, Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import (
@@ -58,6 +58,8 @@ class Letter:
     error: str | None
     """The exception's class."""
     dead_ms: int
+    line: str | None = None
+    """Where in its author's code it was raised."""
 
     @property
     def place(self) -> str:
@@ -90,6 +92,7 @@ def letter_of(message: Message) -> Letter:
         texts.get(REASON),
         texts.get(ERROR),
         int(at) if _is_number(at) else message.stored_ms,
+        texts.get(LINE),
     )
 
 
@@ -254,7 +257,7 @@ class LetterChoice:
     since_ms: int | None = None
     key: str | None = None
     reason: Callable[[str], bool] | None = None
-    """Of `error: reason`, as far as there is one."""
+    """Of `error: reason`, as far as there is one; or of its line."""
     place: str | None = None
     """Where one letter lies: it and no other."""
 
@@ -265,7 +268,8 @@ class LetterChoice:
             return False
         if self.place is not None and self.place != letter.place:
             return False
-        return self.reason is None or self.reason(": ".join(each for each in letter.cause if each))
+        told = (": ".join(each for each in letter.cause if each), letter.line or "")
+        return self.reason is None or any(map(self.reason, told))
 
 
 def reason_of(text: str) -> Callable[[str], bool]:
@@ -288,6 +292,7 @@ class Cause:
 
     error: str | None
     reason: str | None
+    line: str | None = None
     count: int = 0
     first_ms: int = 0
     last_ms: int = 0
@@ -302,11 +307,13 @@ class Cause:
 
 
 def causes(found: Iterable[Letter]) -> list[Cause]:
-    """By error and reason, the most frequent first. Figures differ from letter to letter: there `#` stands for each."""
-    by_cause: dict[tuple[str | None, str | None], Cause] = {}
+    """By error, line and reason, the most frequent first. Figures in reasons differ from letter to letter: there `#`
+    stands for each.
+    """
+    by_cause: dict[tuple[str | None, str | None, str | None], Cause] = {}
     for letter in found:
-        key = (letter.error, _masked(letter.reason))
-        by_cause.setdefault(key, Cause(letter.error, letter.reason)).add(letter)
+        key = (letter.error, _masked(letter.reason), letter.line)
+        by_cause.setdefault(key, Cause(letter.error, letter.reason, letter.line)).add(letter)
     return sorted(by_cause.values(), key=lambda each: (-each.count, each.first_ms))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from framework.core.retry import outcome_of
 from framework.errors import BodyUnavailable, RecordDamaged
 from framework.model.answers import understood
+from framework.model.death_reason import line_of
 from framework.model.outcome import (
     OUTCOMES,
     Ack,
@@ -30,14 +31,21 @@ HOLDS = (BodyUnavailable, RecordDamaged, MemoryError)
 class Result:
     """A judged end. `error` is told once: of a batch that failed, its first message has it."""
 
-    __slots__ = ("error", "error_type", "kind", "outcome")
+    __slots__ = ("_line", "error", "error_type", "kind", "outcome")
 
-    def __init__(self, outcome: Outcome, kind: Kind, error: Exception | None = None, error_type: str = "") -> None:
-        self.outcome, self.kind, self.error = outcome, kind, error
+    def __init__(
+        self, outcome: Outcome, kind: Kind, error: Exception | None = None, error_type: str = "", line: str = ""
+    ) -> None:
+        self.outcome, self.kind, self.error, self._line = outcome, kind, error, line
         self.error_type = error_type or ("" if error is None else type(error).__name__)
 
     def without_error(self) -> Result:
-        return Result(self.outcome, self.kind, error_type=self.error_type)
+        return Result(self.outcome, self.kind, error_type=self.error_type, line=self.line)
+
+    @property
+    def line(self) -> str:
+        """Where the error was raised, in the author's code; empty where none was. Looked up when it is asked for."""
+        return self._line or line_of(self.error)
 
     def __repr__(self) -> str:
         return f"<Result {self.kind} {self.outcome}>"

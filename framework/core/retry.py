@@ -31,6 +31,8 @@ class SendBack:
     reason: str
     error: str = ""
     """The class of what was raised."""
+    line: str = ""
+    """Where."""
 
 
 @dataclass(frozen=True, slots=True)

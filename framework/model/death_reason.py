@@ -6,8 +6,10 @@ has a limit: properties share 32 KB with those of the sender, which come first.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import FrameType, TracebackType
 
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
@@ -18,12 +20,16 @@ TIME = "DEAD_LETTER_TIME"
 MEMBER = "DEAD_LETTER_MEMBER"
 ATTEMPTS = "DEAD_LETTER_ATTEMPTS"
 ORIGIN = "DEAD_LETTER_ORIGIN"
+LINE = "DEAD_LETTER_LINE"
 REPLAY_OF = "DEAD_LETTER_REPLAY"
 """On what was sent once more: the place of the dead letter that it was made from. No word of an end: it stays."""
-NAMES = frozenset({REASON, ERROR, TIME, MEMBER, ATTEMPTS, ORIGIN})
+NAMES = frozenset({REASON, ERROR, TIME, MEMBER, ATTEMPTS, ORIGIN, LINE})
 
 REASON_BYTES_MAX = 1_024
 ERROR_BYTES_MAX = 128
+_OURS = f"{__file__.rpartition('/model/')[0]}/"
+_OTHERS = ("site-packages", "dist-packages", contextlib.__file__.rpartition("/")[0], "<")
+"""In the paths of what the handler's author did not write: packages, the standard library, what has no file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,8 @@ class DeathReason:
     """The exception's class; empty where the handler answered, or took too long."""
     at_ms: int
     member: str
+    line: str = ""
+    """Where the exception was raised; empty where there is none."""
 
     def properties(self, message: Message, origin: str) -> dict[str, str]:
         """As the copy carries them, without those that are empty."""
@@ -45,8 +53,29 @@ class DeathReason:
             MEMBER: plain(self.member, ERROR_BYTES_MAX),
             ATTEMPTS: str(message.attempt),
             ORIGIN: origin,
+            LINE: plain(self.line, ERROR_BYTES_MAX),
         }
         return {name: text for name, text in texts.items() if text}
+
+
+def line_of(error: BaseException | None) -> str:
+    """`orders.py:41`: the innermost line of the author's own code, else the innermost that is not the framework's."""
+    trace: TracebackType | None = None if error is None else error.__traceback__
+    last = own = ""
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith(_OURS):
+            last = f"{_shown(trace.tb_frame)}:{trace.tb_lineno}"
+            own = own if any(each in file for each in _OTHERS) else last
+        trace = trace.tb_next
+    return own or last
+
+
+def _shown(frame: FrameType) -> str:
+    """The file, from its top package on."""
+    parts = frame.f_code.co_filename.split("/")
+    depth = str(frame.f_globals.get("__name__", "")).count(".") + (parts[-1] == "__init__.py")
+    return "/".join(parts[-depth - 1 :])
 
 
 def origin_of(queue: MessageQueue, offset: int) -> str:

@@ -74,9 +74,9 @@ class GroupReports:
             if handling.undecodable.lines is not None:
                 yield handling.undecodable.lines
 
-    def death_reason(self, reason: str, error: str) -> DeathReason:
+    def death_reason(self, reason: str, error: str, line: str = "") -> DeathReason:
         """What a message is given up with, from now on."""
-        return DeathReason(reason, error, self._clock.now_ms(), self._member)
+        return DeathReason(reason, error, self._clock.now_ms(), self._member, line)
 
     def ended(
         self,

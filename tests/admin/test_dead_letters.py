@@ -18,6 +18,7 @@ QUEUE = MessageQueue("%DLQ%billing", "broker-a", 0)
 WORDS = {
     "DEAD_LETTER_REASON": "'card'", "DEAD_LETTER_ERROR": "KeyError", "DEAD_LETTER_TIME": "1700000000000",
     "DEAD_LETTER_ATTEMPTS": "3", "DEAD_LETTER_ORIGIN": "orders@broker-a:2:17", "RETRY_TOPIC": "orders",
+    "DEAD_LETTER_LINE": "shop/orders.py:41",
 }  # fmt: skip
 
 
@@ -32,6 +33,7 @@ def test_ours_says_all() -> None:
         letter.dead_ms,
     )  # fmt: skip
     assert "%DLQ%billing@broker-a:0:0" == letter.place
+    assert "shop/orders.py:41" == letter.line
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ def letter(topic: str, n: int, error: str = "KeyError", reason: str = "'card'") 
     words = {
         "DEAD_LETTER_REASON": reason, "DEAD_LETTER_ERROR": error, "DEAD_LETTER_TIME": str(1_700_000_000_000 + n),
         "DEAD_LETTER_ATTEMPTS": "3", "DEAD_LETTER_ORIGIN": f"orders@broker-a:2:{n}",
+        "DEAD_LETTER_LINE": f"shop/{error}.py:41",
     }  # fmt: skip
     return Message(topic, f"order {n}".encode(), keys=[f"k{n}"], message_id=f"ID{n}", properties=words)
 
@@ -48,9 +49,9 @@ def test_the_verdict_is_first_then_the_causes(box: ThreadBox, capsys: pytest.Cap
     verdict, title, *rows = said(box, capsys, "list", "billing")
 
     assert "billing: 5 dead letters" == verdict
-    assert ["COUNT", "ERROR", "FIRST", "LAST", "ATTEMPTS", "REASON"] == title.split()
+    assert ["COUNT", "ERROR", "FIRST", "LAST", "ATTEMPTS", "LINE", "REASON"] == title.split()
     first, last = "2023-11-14T22:13:20.000Z", "2023-11-14T22:13:20.002Z"
-    assert ["3", "KeyError", first, last, "3", "'card'"] == rows[0].split()
+    assert ["3", "KeyError", first, last, "3", "shop/KeyError.py:41", "'card'"] == rows[0].split()
     assert rows[1].endswith("no answer in 30 s")
     assert ["1", "-"] == rows[2].split()[:2]
     assert "-" == rows[2].split()[-1], "an unknown reason is no empty one"
@@ -60,8 +61,20 @@ def test_the_json_has_the_fields_of_the_contract(box: ThreadBox, capsys: pytest.
     rows = [json.loads(line) for line in said(box, capsys, "list", "billing", "--json")]
 
     fields = ["message_id", "origin_topic", "origin_queue", "origin_offset", "attempts", "reason", "error", "dead_at"]
-    assert [*fields, "keys", "body"] == list(rows[0])
-    values = ["ID0", "orders", 2, 0, 3, "'card'", "KeyError", "2023-11-14T22:13:20.000Z", ["k0"], "order 0"]
+    assert [*fields, "keys", "body", "line"] == list(rows[0])
+    values = [
+        "ID0",
+        "orders",
+        2,
+        0,
+        3,
+        "'card'",
+        "KeyError",
+        "2023-11-14T22:13:20.000Z",
+        ["k0"],
+        "order 0",
+        "shop/KeyError.py:41",
+    ]
     assert values == list(rows[0].values())
     assert ("ID4", None, None, None, "/w==") == tuple(
         rows[4][name] for name in ("message_id", "origin_topic", "reason", "error", "body_base64")
@@ -71,6 +84,7 @@ def test_the_json_has_the_fields_of_the_contract(box: ThreadBox, capsys: pytest.
 def test_filters_choose(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:
     assert "billing: 3 of 5 dead letters" == said(box, capsys, "list", "billing", "--reason", "KeyError")[0]
     assert "billing: 1 of 5 dead letters" == said(box, capsys, "list", "billing", "--reason", r"~\d+ s$")[0]
+    assert "billing: 3 of 5 dead letters" == said(box, capsys, "list", "billing", "--reason", "KeyError.py:41")[0]
     assert 2 == len(said(box, capsys, "list", "billing", "--json", "--limit", "2"))
     (row,) = said(box, capsys, "list", "billing", "--json", "--since", "-1h")
     assert "ID4" == json.loads(row)["message_id"]

@@ -166,7 +166,7 @@ FIELDS = {
     ],
     "dlq list GROUP": [
         "message_id", "origin_topic", "origin_queue", "origin_offset", "attempts", "reason", "error", "dead_at", "keys",
-        "body",
+        "body", "line",
     ],
     "trace ID --topic TOPIC": ["at", "what", "where", "who", "elapsed_ms", "result"],
     "doctor GROUP": ["finding", "where", "remedy", "severity"],

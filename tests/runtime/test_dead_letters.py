@@ -51,7 +51,7 @@ def test_the_reason_is_said_once_and_travels_with_the_dead_letter(options: dict[
 
     told = letter.properties
     assert "no such order 17" == told[death_reason.REASON]
-    assert death_reason.ERROR not in told
+    assert not {death_reason.ERROR, death_reason.LINE} & set(told)
     assert ("1", "red", ["A-17"]) == (told[death_reason.ATTEMPTS], told["colour"], letter.keys)
     assert f"orders@{sent.queue.broker}:{sent.queue.number}:{sent.queue_offset}" == told[death_reason.ORIGIN]
     assert abs(int(told[death_reason.TIME]) - letter.stored_ms) < 5_000
@@ -85,6 +85,7 @@ def test_used_up_retries_carry_the_last_error_and_the_place_of_the_first(
         told[death_reason.REASON], told[death_reason.ERROR], told[death_reason.ATTEMPTS]
     )  # fmt: skip
     assert f"orders@{sent.queue.broker}:{sent.queue.number}:{sent.queue_offset}" == told[death_reason.ORIGIN]
+    assert f"tests/runtime/test_dead_letters.py:{act.__code__.co_firstlineno + 1}" == told[death_reason.LINE]
     assert [("ValueError", 3)] * 2 == [(line["error"], line["attempts"]) for line in lines]
 
 

@@ -46,6 +46,7 @@ COLUMNS = (
     table.Column("FIRST", "first"),
     table.Column("LAST", "last"),
     table.Column("ATTEMPTS", "attempts"),
+    table.Column("LINE", "line"),
     table.Column("REASON", "reason"),
 )
 REASON_SHOWN = 120
@@ -70,7 +71,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--key", metavar="K", help="only messages with this key")
     parser.add_argument(
-        "--reason", metavar="TEXT", type=reason, help="only where error or reason has this; ~TEXT: a regular expression"
+        "--reason",
+        metavar="TEXT",
+        type=reason,
+        help="only where error, reason or line has this; ~TEXT: a regular expression",
     )
     parser.add_argument("--limit", metavar="N", type=options.number(1, 10**9), help="only so many, the oldest")
     parser.add_argument("--all", action="store_true", help="list: also those that were replayed or dropped")
@@ -187,6 +191,7 @@ def _cause_row(cause: Any) -> dict[str, Any]:
         "first": table.instant(cause.first_ms),
         "last": table.instant(cause.last_ms),
         "attempts": attempts,
+        "line": cause.line,
         "reason": f"{text[:REASON_SHOWN]}..." if text and len(text) > REASON_SHOWN else text,
     }
 
@@ -204,6 +209,7 @@ def row_of(admin: Admin, letter: Letter) -> dict[str, Any]:
         "dead_at": table.instant(letter.dead_ms),
         "keys": list(letter.message.keys),
         **body_fields(letter.message),
+        "line": letter.line,
     }
 
 

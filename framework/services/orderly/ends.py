@@ -123,7 +123,7 @@ class OrderlyOutcomes:
             case SendBack() as copy:
                 # Before it is carried out: a copy that cannot be sent is sent again, and the handler is not run again.
                 if line.first is portion:
-                    line.copies.append((portion, index, replace(copy, error=end.error_type)))
+                    line.copies.append((portion, index, replace(copy, error=end.error_type, line=end.line)))
                     line.last_error = copy.reason
 
     # Batches
@@ -165,7 +165,10 @@ class OrderlyOutcomes:
             return
         outcomes = [end.outcome for end in judged]
         ends = decide_batch(outcomes, [message.attempt for message in messages], self._max_retries, self._decide)
-        ends.copies = [(index, replace(copy, error=judged[index].error_type)) for index, copy in ends.copies]
+        ends.copies = [
+            (index, replace(copy, error=judged[index].error_type, line=judged[index].line))
+            for index, copy in ends.copies
+        ]
         errors = [end.error_type for end in judged]
         self._batch_ended(lane, places, messages, outcomes, errors, ends)
         self._tell_ends(lane, messages, results, judged)
@@ -283,7 +286,8 @@ class OrderlyOutcomes:
         try:
             if marks.rarely("a dead letter fails"):
                 raise BrokerUnreachable("a dead letter that failed")
-            await self._brokers.dead_letter(message, self._group, self._reports.death_reason(copy.reason, copy.error))
+            why = self._reports.death_reason(copy.reason, copy.error, copy.line)
+            await self._brokers.dead_letter(message, self._group, why)
             await marks.stretched("a dead letter is durable")
         except FrameworkError as error:
             if line.copies and line.copies[0][0] is portion:

@@ -42,7 +42,7 @@ class ReportsOutcomes(Protocol):
         error: str = "",
     ) -> None: ...  # fmt: skip
     def failed(self, group: str, message: Message, error: Exception) -> None: ...
-    def death_reason(self, reason: str, error: str) -> DeathReason: ...
+    def death_reason(self, reason: str, error: str, line: str = "") -> DeathReason: ...
     def blocked(self, group: str, message: Message, queue: str, reason: str, named: Mapping[str, Any]) -> None: ...
 
 
@@ -124,5 +124,6 @@ class Outcomes:
                 copy.event, group, message, outcome, elapsed_ms, reason=copy.reason, error=end.error_type
             )
 
-        why = self._reports.death_reason(copy.reason, end.error_type) if copy.event == "dead_lettered" else None
+        is_dead = copy.event == "dead_lettered"
+        why = self._reports.death_reason(copy.reason, end.error_type, end.line) if is_dead else None
         self._retry_sender.put(chunk, index, copy, settled, pull.quiet.ring, why)

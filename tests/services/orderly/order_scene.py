@@ -170,8 +170,8 @@ class Scene:
 
     # The reports
 
-    def death_reason(self, reason: str, error: str) -> DeathReason:
-        return DeathReason(reason, error, self.clock.now_ms(), "me")
+    def death_reason(self, reason: str, error: str, line: str = "") -> DeathReason:
+        return DeathReason(reason, error, self.clock.now_ms(), "me", line)
 
     def blocked(self, group: str, message: Message, queue: str, reason: str, named: Mapping[str, Any]) -> None:
         self.lines.say(
