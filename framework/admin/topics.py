@@ -1,4 +1,4 @@
-"""Topics: what there is, how many queues where, and how many messages."""
+"""Topics: what there is, how many queues where, and how many messages come a second."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from framework.admin.cluster import Admin, Answers
 from framework.admin.groups import is_replays, is_system, reason_of
-from framework.errors import BrokerUnreachable, ProtocolError, Refused
+from framework.errors import BrokerUnreachable, FrameworkError, ProtocolError, Refused
+from framework.model.queue import MessageQueue
 from framework.model.reserved import (
     AUTO_CREATE_TOPIC,
     DEAD_LETTER_PREFIX,
@@ -18,9 +19,12 @@ from framework.model.reserved import (
 )
 from framework.wire import exchanges
 from framework.wire.bodies.route import GroupList
+from framework.wire.bodies.running import BrokerStats
+from framework.wire.codes import ResponseCode
 from framework.wire.exchanges import Exchange, body_of
-from framework.wire.requests.admin import GroupsOfTopicRequest
+from framework.wire.requests.admin import BrokerStatsRequest, GroupsOfTopicRequest
 
+STORED = "TOPIC_PUT_NUMS"
 _OWN = (RETRY_PREFIX, DEAD_LETTER_PREFIX, PROGRESS_PREFIX, "RMQ_SYS_", "rmq_sys_", SCHEDULE_TOPIC, AUTO_CREATE_TOPIC)
 
 
@@ -64,6 +68,29 @@ def topics(admin: Admin, *, with_system: bool = False) -> list[TopicView]:
         }
         known = [name for name in known if name not in reserved and not name.startswith(_OWN)]
     return [_view(admin, name) for name in known]
+
+
+def stored_a_second(admin: Admin, topic: TopicView, unknown: dict[str, str]) -> float | None:
+    """How many messages came a second over the last minute, at all brokers; None where one does not say, and `unknown`
+    has it with the reason.
+    """
+    if topic.queues is None:
+        return None
+    asking = Exchange(BrokerStatsRequest(stats_name=STORED, stats_key=topic.name), body_of(BrokerStats))
+    total, is_known = 0.0, True
+    for broker in topic.brokers:
+        try:
+            total += admin.ask_master(MessageQueue(topic.name, broker, 0), asking).minute.a_second
+        except (BrokerUnreachable, ProtocolError, Refused) as error:
+            if not _was_never_stored(error):
+                unknown[f"rates at {broker}"] = reason_of(error)
+                is_known = False
+    return total if is_known else None
+
+
+def _was_never_stored(error: FrameworkError) -> bool:
+    """Whether the broker has nothing to count: no message came since it was started."""
+    return isinstance(error, Refused) and error.code == ResponseCode.SYSTEM_ERROR and "not exist" in str(error)
 
 
 def _view(admin: Admin, name: str) -> TopicView:

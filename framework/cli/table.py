@@ -98,6 +98,11 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def rate(number: float) -> str:
+    """Of what comes in a second: 0.2, 3.5, 1,204."""
+    return f"{number:,.0f}" if number >= 10 or not number else f"{max(number, 0.1):.1f}"
+
+
 def some(number: int, thing: str) -> str:
     """`1 group`, `3 groups`."""
     return f"{count(number)} {thing}{'s' * (number != 1)}"

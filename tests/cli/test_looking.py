@@ -9,12 +9,19 @@ from collections.abc import Iterator
 import pytest
 
 from framework.admin.delayed import WaitingRetries
+from framework.admin.facts import LetterFacts
+from framework.admin.groups import GroupMember, GroupView
+from framework.admin.health import GroupHealth, work_of
 from framework.admin.positions import Positions, QueuePosition
+from framework.admin.topics import TopicView, stored_a_second
 from framework.cli import main, table
 from framework.cli.exit_codes import ExitCode
 from framework.cli.shown import groups as shown
+from framework.errors import BrokerUnreachable, Refused
 from framework.model.queue import MessageQueue
 from framework.reading import Reader, ReaderSettings
+from framework.wire.bodies.running import ConsumeStatus, RunningInfo
+from framework.wire.codes import ResponseCode
 from tests.reading.threads import ThreadBox, texts, thread_box
 
 
@@ -27,6 +34,10 @@ def box() -> Iterator[ThreadBox]:
             for queue in reader.queues("orders"):
                 reader.commit("billing", queue, 7 if queue.number == 0 else 0)
         yield box
+
+
+def refused(code: ResponseCode, remark: str) -> Refused:
+    return Refused(code, remark, request="VIEW_BROKER_STATS_DATA (315)", peer="broker-a")
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -60,13 +71,16 @@ def test_the_json_has_the_fields_of_the_contract(box: ThreadBox, capsys: pytest.
     assert ExitCode.CLEAN == main.run(["groups", "billing", "--json", "--name-server", box.address])
     assert ["topic", "broker", "queue", "offset", "end", "lag", "lag_s", "owner"] == list(json.loads(lines(capsys)[0]))
     assert ExitCode.CLEAN == main.run(["topics", "--json", "--name-server", box.address])
-    assert [{"topic": "orders", "queues": 4, "brokers": ["broker-a"]}] == [json.loads(line) for line in lines(capsys)]
+    (told,) = [json.loads(line) for line in lines(capsys)]
+    assert told.pop("in_s") > 0, "some were stored in the last minute"
+    assert {"topic": "orders", "queues": 4, "brokers": ["broker-a"]} == told
     assert ExitCode.CLEAN == main.run(["groups", "--json", "--name-server", box.address])
     (told,) = [json.loads(line) for line in lines(capsys)]
     assert ["group", "members", "lag"] == list(told)[:3]
     assert {"group": "billing", "members": 0, "lag": 3, "state": "no member", "retries_waiting": 0} == {
         name: told[name] for name in ("group", "members", "lag", "state", "retries_waiting")
     }
+    assert (4, 0.0) == (told["queues"], told["handled_s"]), "without a member nothing is handled: that is known"
     assert (0, 0, None) == (told["dead_letters"], told["dead_last_hour"], told["failed_last_hour"])
 
 
@@ -130,6 +144,7 @@ def test_ages_and_instants_read_as_people_say_them() -> None:
     ]
     assert "2026-11-22T10:00:00.250Z" == table.instant(1_795_341_600_250)
     assert "12,310" == table.count(12_310)
+    assert ["0", "0.1", "3.5", "1,204"] == [table.rate(each) for each in (0.0, 0.004, 3.5, 1_204.4)]
 
 
 def test_a_name_that_somebody_chose_moves_no_cursor() -> None:
@@ -137,6 +152,44 @@ def test_a_name_that_somebody_chose_moves_no_cursor() -> None:
     shown = table.lines_of(columns, [{"a": "x\x1b[2J\n", "b": 5}, {"a": None, "b": None}])
     assert ["A      B", "x?[2J?  5", "-        -"] != shown[:0]
     assert ["x?[2J?  5", "-       -"] == shown[1:]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "rate", "why"),
+    [
+        (refused(ResponseCode.SYSTEM_ERROR, "The stats <TOPIC_PUT_NUMS> <orders> not exist"), 0.0, set()),
+        (refused(ResponseCode.SYSTEM_ERROR, "boom"), None, {"rates at broker-a"}),
+        (refused(ResponseCode.NO_PERMISSION, "no"), None, {"rates at broker-a"}),
+        (BrokerUnreachable("broker-a: gone"), None, {"rates at broker-a"}),
+    ],
+)
+def test_a_rate_that_no_broker_tells_is_unknown_and_not_0(
+    refusal: Exception, rate: float | None, why: set[str]
+) -> None:
+    """A broker that has nothing to count, since nothing came, says so by a refusal."""
+
+    class Refusing:
+        def ask_master(self, *_: object) -> object:
+            raise refusal
+
+    unknown: dict[str, str] = {}
+    topic = TopicView("orders", 4, ("broker-a",))
+    assert rate == stored_a_second(Refusing(), topic, unknown)  # type: ignore[arg-type]
+    assert why == set(unknown)
+    assert None is stored_a_second(Refusing(), TopicView("orders", None, ()), {})  # type: ignore[arg-type]
+
+
+def test_what_a_silent_member_handles_is_not_known() -> None:
+    told = RunningInfo(statuses={"orders": ConsumeStatus(consume_ok_tps=2.5)})
+
+    def handled(*members: GroupMember) -> float | None:
+        found = Positions("billing", [], GroupView(list(members)))
+        look = GroupHealth(found, LetterFacts(), WaitingRetries(), work_of(list(members)))
+        return shown.handled_a_second(look)
+
+    speaking = GroupMember("a", "", "PYTHON", 0, "broker-a", told)
+    assert [2.5, 0.0] == [handled(speaking), handled()]
+    assert None is handled(speaking, GroupMember("b", "", "JAVA", 0, "broker-a", silence="no answer"))
 
 
 def test_lists_begin_with_the_verdict(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:

@@ -152,11 +152,11 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 
 
 FIELDS = {
-    "topics": ["topic", "queues", "brokers"],
+    "topics": ["topic", "queues", "brokers", "in_s"],
     "groups": [
         "group", "members", "lag", "state", "retries_waiting", "dead_letters", "dead_last_hour", "failed_last_hour",
         "success_ago_s", "handlers_running", "oldest_handler_s", "handlers_hanging", "silent_members", "resets_pending",
-        "troubles",
+        "troubles", "queues", "handled_s",
     ],
     "groups GROUP": ["topic", "broker", "queue", "offset", "end", "lag", "lag_s", "owner"],
     "lag": ["group", "topic", "broker", "queue", "offset", "end", "lag", "lag_s", "owner"],
@@ -200,8 +200,8 @@ def test_every_command_for_people_and_for_programs(
     scene.member.leave()
 
     group, topic = scene.group, scene.topic
-    assert ["TOPIC", "QUEUES", "BROKERS"] == seen["topics"][1].split()
-    assert ["GROUP", "STATE", "MEMBERS", "LAG", "RETRIES"] == seen["groups"][1].split()[:5]
+    assert ["TOPIC", "QUEUES", "IN/s", "BROKERS"] == seen["topics"][1].split()
+    assert ["GROUP", "STATE", "MEMBERS", "QUEUES", "LAG", "HANDLED/s", "RETRIES"] == seen["groups"][1].split()[:7]
     verdict = f"{group}: 4 dead letters in the last hour; 1 member"
     assert verdict == seen["groups GROUP"][0] == seen["lag GROUP"][0]
     assert " on 1 broker" in seen["topics"][0]

@@ -154,10 +154,6 @@ def _lag(row: dict[str, Any]) -> str | None:
     return None if row["lag"] is None else f"{table.count(row['lag'])}{'+' if row['is_lag_least'] else ''}"
 
 
-def _per_second(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 10 or not rate else f"{rate:.1f}"
-
-
 def _column(title: str, name: str, show: Callable[[Any], str] = str) -> table.Column:
     return table.Column(title, name, show, is_number=True)
 
@@ -167,8 +163,8 @@ COLUMNS = (
     table.Column("STATE", "state"),
     _column("QUEUES", "queues"),
     table.Column("RUNNING", "shown_running", is_number=True),
-    _column("HANDLED/s", "handled_s", _per_second),
-    _column("FAILED/s", "failed_s", _per_second),
+    _column("HANDLED/s", "handled_s", table.rate),
+    _column("FAILED/s", "failed_s", table.rate),
     _column("RETRIES HERE", "retries_waiting", table.count),
     _column("LAG", "shown_lag"),
     _column("BEHIND", "behind_s", table.age),

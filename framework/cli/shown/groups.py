@@ -17,7 +17,9 @@ GROUPS = (
     table.Column("GROUP", "group"),
     table.Column("STATE", "state"),
     table.Column("MEMBERS", "members", table.count, is_number=True),
+    table.Column("QUEUES", "queues", table.count, is_number=True),
     table.Column("LAG", "lag", table.count, is_number=True),
+    table.Column("HANDLED/s", "handled_s", table.rate, is_number=True),
     table.Column("RETRIES", "retries_waiting", table.count, is_number=True),
     table.Column("FAILED 1H", "failed_last_hour", table.count, is_number=True),
     table.Column("DEAD 1H", "dead_last_hour", table.count, is_number=True),
@@ -44,7 +46,17 @@ def row(admin: Admin, health: GroupHealth) -> dict[str, Any]:
         "silent_members": len(health.silent),
         "resets_pending": sum(each.waits_for_reset for each in health.positions.rows),
         "troubles": [*_parts(health), *differences(admin, health.positions)],
+        "queues": len(health.positions.rows),
+        "handled_s": handled_a_second(health),
     }
+
+
+def handled_a_second(health: GroupHealth) -> float | None:
+    """Of the last minute, as members count it; None where one of them does not say."""
+    found, is_known = health.positions, not (health.silent or health.positions.unknown)
+    if not (is_known and (health.work.is_told or not found.members.members)):
+        return None
+    return round(float(health.work.handled_a_second), 3)
 
 
 def said(admin: Admin, health: GroupHealth) -> str:
