@@ -72,13 +72,13 @@ def test_a_message_that_is_nowhere_ends_with_1(box: ThreadBox, capsys: pytest.Ca
     assert ExitCode.FAILED == main.run(["trace", "ID9", "--name-server", box.address])
     captured = capsys.readouterr()
     assert "" == captured.out
-    assert (
-        "trace: no broker finds ID9 in any of 1 topics: it was never stored, or it is deleted, or its broker keeps no "
-        "index (messageIndexEnable=false) [FA-C008]\n"
-    ) in captured.err
+    assert "framework-app trace: no broker finds ID9 in 1 topic: it was never stored" in captured.err
+    assert captured.err.endswith(" [FA-C013]\n")
 
     assert ExitCode.FAILED == main.run(["trace", "ID9", "--topic", "orders", "--name-server", box.address])
     assert "no broker finds ID9 in orders" in capsys.readouterr().err
+    assert ExitCode.FAILED == main.run(["trace", "ID9", "--json", "--name-server", box.address])
+    assert "FA-C013" == json.loads(capsys.readouterr().err)["id"]
 
 
 def test_a_topic_that_is_mistyped_is_an_error(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,4 +95,4 @@ def test_dead_letters_are_searched_where_they_are_named(box: ThreadBox, capsys: 
 
 def test_what_is_no_id_at_all_is_shown_in_part(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:
     assert ExitCode.FAILED == main.run(["trace", "A" * 3000, "--name-server", box.address])
-    assert f"no broker finds {'A' * 77}... in any of" in capsys.readouterr().err
+    assert f"no broker finds {'A' * 77}... in 1 topic" in capsys.readouterr().err

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
@@ -21,8 +20,9 @@ from framework.cli import changes, connect, options, output, table
 from framework.cli.commands.tail import begin, body_fields
 from framework.cli.exit_codes import ExitCode
 from framework.cli.progress import ProgressLine
-from framework.cli.shown import explained
-from framework.mistakes import NotInCluster, UsageWrong
+from framework.cli.shown.explained import MessageNotFound
+from framework.errors import bare
+from framework.mistakes import UsageWrong
 from framework.net.real_clock import RealClock
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ COLUMNS = (
     table.Column("LINE", "line"),
     table.Column("REASON", "reason"),
 )
-REASON_SHOWN = 120
+REASON_SHOWN, ID_SHOWN = 120, 64
 TARGETS = (table.Column("TOPIC", "topic"), table.Column("COUNT", "count", table.count, is_number=True))
 MOVES = (*table.PLACE[1:], *table.MOVED)
 OF_ACTION = {
@@ -237,9 +237,10 @@ def _show(arguments: argparse.Namespace, admin: Admin) -> int:
         shown += 1
     _say_gone(scan)
     if not shown:
-        text = f"dlq: {arguments.group} has no dead letter {arguments.message_id}; framework-app dlq list lists them"
-        sys.stderr.write(explained.usage(text, as_json=arguments.json, id_=NotInCluster.id))
-        return ExitCode.FAILED
+        raise MessageNotFound(
+            f"{arguments.group} has no dead letter {bare(arguments.message_id, ID_SHOWN)}; "
+            f"`framework-app dlq list {arguments.group} --json --all` names each"
+        )
     return ExitCode.CLEAN
 
 

@@ -8,15 +8,13 @@ are known where clients write a trace (`trace: true` of a group); else copies of
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
 from framework.cli import connect, output, table
 from framework.cli.exit_codes import ExitCode
 from framework.cli.progress import ProgressLine
-from framework.cli.shown import explained
+from framework.cli.shown.explained import MessageNotFound
 from framework.errors import bare
-from framework.mistakes import NotInCluster
 
 if TYPE_CHECKING:
     from framework.admin.cluster import Admin
@@ -66,7 +64,7 @@ def execute(arguments: argparse.Namespace) -> int:
         if found.is_found:
             _print(admin, found, is_json=arguments.json)
     _say_more(arguments, found)
-    return ExitCode.CLEAN if found.is_found else ExitCode.FAILED
+    return ExitCode.CLEAN
 
 
 def row_of(event: TraceEvent) -> dict[str, Any]:
@@ -102,13 +100,12 @@ def _say_more(arguments: argparse.Namespace, found: MessageTrace) -> None:
     if not found.is_found:
         named = ", ".join(arguments.topics) or "its topic"
         message_id = bare(arguments.message_id, ID_SHOWN)
-        where = f"any of {table.count(found.searched)} topics" if found.searched else named
-        text = (
-            f"trace: no broker finds {message_id} in {where}: it was never stored, "
+        where = table.some(found.searched, "topic") if found.searched else named
+        raise MessageNotFound(
+            f"no broker finds {message_id} in {where}: it was never stored, "
             "or it is deleted, or its broker keeps no index (messageIndexEnable=false)"
         )
-        sys.stderr.write(explained.usage(text, as_json=arguments.json, id_=NotInCluster.id))
-    elif not found.is_traced:
+    if not found.is_traced:
         output.tell(
             "trace: no client wrote a trace of it, so its copies alone tell of attempts; "
             "groups with `trace: true` in their settings write one"

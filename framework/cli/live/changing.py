@@ -40,7 +40,7 @@ def execute(
     changes.check_askable(arguments)
     path = find(arguments)
     workers = workers_of(ask_at(path, {"ask": "snapshot"}))
-    group, name = arguments.group, _check_known(arguments.group, workers)
+    group, name = arguments.group, check_known(arguments.group, workers)
     here = [each for worker in workers for each in _groups(worker) if group in {each["own_name"], each["group"]}]
     silent = [each for each in workers if "snapshot" not in each]
     count = f"{len(here)} processes" if len(here) != 1 else "1 process"
@@ -78,7 +78,7 @@ def _groups(worker: dict[str, Any]) -> list[Picture]:
     return [] if picture is None else list(picture["groups"])
 
 
-def _check_known(group: str, workers: list[dict[str, Any]]) -> str:
+def check_known(group: str, workers: list[dict[str, Any]]) -> str:
     """The application's name. Raises where no process that answers has such a group: then its name is a mistake."""
     pictures = [each["snapshot"] for each in workers if "snapshot" in each]
     if not pictures:

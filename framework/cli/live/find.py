@@ -9,6 +9,7 @@ from pathlib import Path
 
 from framework.cli.exit_codes import ExitCode
 from framework.cli.shown.explained import CommandRefused
+from framework.errors import bare
 from framework.harmless import escaped
 from framework.net.control.asking import Answer, ControlFailed, NobodyListens, Request, ask, ask_all, workers_of
 from framework.net.control.places import PATH_BYTES_MAX, is_heard, sockets
@@ -17,6 +18,8 @@ SECONDS = 6.0
 """For an answer. A blocked event loop is given three seconds before its application says so, and a parent four."""
 ABOUT_SECONDS = 2.0
 """To say who it is, which no event loop is asked for."""
+LISTED_MAX = 4
+"""An error has six lines at most."""
 CONFIG_VARIABLE = "FRAMEWORK_APP_CONFIG"
 CONFIG_FILE = "framework-app.yaml"
 
@@ -68,12 +71,13 @@ def find(arguments: argparse.Namespace) -> Path:
     paths = [path for path in sockets(os.environ) if is_heard(path)]
     if len(paths) == 1 and not (arguments.config or arguments.name):
         return paths[0]
-    running = _matching(arguments, _about(paths))
+    all_running = _about(paths)
+    running = _matching(arguments, all_running)
     if len(running) == 1:
         return running[0].path
     if running:
         raise SeveralRun(f"{len(running)} applications run; choose one:\n{_listed(running)}")
-    return _in_settings(arguments)
+    return _in_settings(arguments, all_running)
 
 
 def ask_it(arguments: argparse.Namespace, request: Request) -> list[Answer]:
@@ -124,10 +128,10 @@ def _matching(arguments: argparse.Namespace, running: list[Listed]) -> list[List
     return running
 
 
-def _in_settings(arguments: argparse.Namespace) -> Path:
+def _in_settings(arguments: argparse.Namespace, running: list[Listed]) -> Path:
     """Where the settings have it listen: only where they name a path, which is beside no other."""
     file = arguments.config or os.environ.get(CONFIG_VARIABLE) or (CONFIG_FILE if Path(CONFIG_FILE).exists() else "")
-    who = f"of {file} " if file else f"of name {arguments.name} " if arguments.name else ""
+    who = f"of name {bare(arguments.name)} " if arguments.name else f"of {file} " if file else ""
     if file:
         from framework.settings.sources import load
 
@@ -139,14 +143,17 @@ def _in_settings(arguments: argparse.Namespace) -> Path:
             )
         if control != "auto" and arguments.name in {None, settings.app.name}:
             return Path(control).expanduser()
+    there = "; these run: " + ", ".join(bare(each.name) for each in running[:LISTED_MAX]) if running else ""
     raise NothingRuns(
         f"no application {who}runs here as this user; start one with `framework-app run`, or name its control socket "
-        "(app.control) by --socket"
+        f"(app.control) by --socket{there}"
     )
 
 
 def _listed(running: list[Listed]) -> str:
-    return "\n".join(escaped(f"  --socket {each.path}    {_described(each)}") for each in running)
+    lines = [escaped(f"  --socket {each.path}    {_described(each)}") for each in running[:LISTED_MAX]]
+    more = len(running) - len(lines)
+    return "\n".join([*lines, f"  and {more} more; all: ls {running[0].path.parent}"] if more else lines)
 
 
 def _described(each: Listed) -> str:

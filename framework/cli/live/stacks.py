@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from framework.cli import output, table
 from framework.cli.exit_codes import ExitCode
-from framework.cli.live.find import add_target, ask_it
-from framework.net.control.asking import named
+from framework.cli.live.changing import check_known
+from framework.cli.live.find import Unfound, add_target, ask_at, find
+from framework.net.control.asking import named, workers_of
 
 EXAMPLES = """\
 examples:
@@ -28,7 +30,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    workers = ask_it(arguments, {"ask": "stacks"})
+    path = find(arguments)
+    workers = workers_of(ask_at(path, {"ask": "stacks"}))
     count, is_well = len(workers), True
     handlers: list[dict[str, Any]] = []
     for worker in workers:
@@ -39,6 +42,9 @@ def execute(arguments: argparse.Namespace) -> int:
         who = {"worker": worker.get("worker"), "process": worker.get("process")}
         found = worker.get("handlers", ())
         handlers += [{**who, **each} for each in found if arguments.group in {None, each["group"]}]
+    if arguments.group and not handlers:
+        with suppress(Unfound):  # a blocked event loop tells no groups, and what blocks it is said
+            check_known(arguments.group, workers_of(ask_at(path, {"ask": "snapshot"})))
     handlers.sort(key=lambda each: -int(each["age_ms"]))
     if arguments.json:
         for each in handlers:

@@ -43,6 +43,13 @@ class CommandRefused(FrameworkError):
     code = ExitCode.USAGE
 
 
+class MessageNotFound(CommandRefused):
+    """The cluster has no such message: a script learns it by the code, and a person by the page."""
+
+    id = "FA-C013"
+    code = ExitCode.FAILED
+
+
 def say(error: Exception, *, as_json: bool = False) -> ExitCode:
     """Write the error, or each of several; what to end with."""
     sys.stderr.write(text_of(error, as_json=as_json))

@@ -131,7 +131,19 @@ def test_stacks_of_one_group_for_programs(tmp_path: Path, capsys: pytest.Capture
     code, lines, _ = told(tmp_path, capsys, STACKS, "stacks", "billing", "--json")
     assert ExitCode.CLEAN == code
     assert [{"worker": 0, "process": 1, **handler("billing", 500)}] == [json.loads(line) for line in lines]
-    assert (0, ["no handler runs"], []) == told(tmp_path, capsys, STACKS, "stacks", "mailing")
+
+
+def test_stacks_of_a_group_that_does_not_run_are_a_mistake_and_no_group_that_rests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resting = {"worker": 0, "process": 1, "handlers": [], "blocked": None}
+    idle = Played(stacks={"workers": [resting]}, snapshot=worker(picture()))
+    assert (0, ["no handler runs"], []) == told(tmp_path, capsys, idle, "stacks", "billing")
+    code, lines, errors = told(tmp_path, capsys, idle, "stacks", "biling")
+    assert (ExitCode.CONFIGURATION, []) == (code, lines)
+    assert "no group 'biling' runs in shop; did you mean 'billing'?" in errors[0]
+    silent = Played(stacks={"workers": [GONE]}, snapshot={"workers": [GONE]})
+    assert 1 == told(tmp_path, capsys, silent, "stacks", "biling")[0], "who cannot be asked for groups is said"
 
 
 def test_what_blocks_the_loop_and_who_does_not_answer_are_named_with_1(

@@ -67,9 +67,22 @@ def test_of_several_it_is_the_one_that_was_named_else_they_are_listed(
     assert [f"desk, process 1, {tmp_path}/desk.yaml", f"shop, process 1, {tmp_path}/shop.yaml"] == [
         row.partition(".sock    ")[2] for row in rows
     ]
+    code, _, error = told(capsys, "snapshot", "--name", "dest")
+    assert ExitCode.UNREACHABLE == code
+    assert "no application of name dest runs here" in error
+    assert "; these run: desk, shop [FA-U004]" in error
     for words in (("--name", "desk"), ("--config", "desk.yaml"), ("--socket", rows[0].split()[1])):
         assert ExitCode.CLEAN == told(capsys, "snapshot", *words)[0]
     assert [3, 0] == [sum(each["ask"] == "snapshot" for each in app.asked) for app in (desk, shop)]
+
+
+def test_a_list_of_many_has_six_lines(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(9):
+        place(f"shop-{number}")
+
+    lines = told(capsys, "snapshot")[2].splitlines()
+    assert 6 == len(lines)
+    assert lines[-1].startswith("  and 5 more; all: ls ")
 
 
 def test_the_settings_of_this_folder_decide_between_several(
