@@ -158,9 +158,12 @@ class LetterQueue:
         return offset
 
 
-def queues(admin: Admin, group: str, *, most: int | None = None) -> list[LetterQueue]:
+def queues(
+    admin: Admin, group: str, *, most: int | None = None, advance: Callable[[int, int], None] = lambda *_: None
+) -> list[LetterQueue]:
     """The queues of the group's dead letters, as they are now; none where there was never one. `most`: where more
     letters than that had to be asked for one by one, those behind the offset count as not replayed, and as `unasked`.
+    `advance` hears how many were asked for, and of how many.
 
     ConfigurationError where no broker knows the group, or where its dead letters may not be read.
     """
@@ -181,20 +184,24 @@ def queues(admin: Admin, group: str, *, most: int | None = None) -> list[LetterQ
         stored = admin.ask_master(queue, exchanges.stored_offset(name, queue))
         reach = admin.ask_master(queue, exchanges.stored_offset(reach_name, queue))
         found.append(LetterQueue(queue, low, end, stored, reach or 0))
-    return _with_replayed(admin, group, found, most)
+    return _with_replayed(admin, group, found, most, advance)
 
 
-def _with_replayed(admin: Admin, group: str, found: list[LetterQueue], most: int | None) -> list[LetterQueue]:
+def _with_replayed(
+    admin: Admin, group: str, found: list[LetterQueue], most: int | None, advance: Callable[[int, int], None]
+) -> list[LetterQueue]:
     """Only where a replay left letters behind it, its letters are asked for, one by one."""
     spans = [Span(each.queue, each.begin, min(each.reach, each.end)) for each in found if each.reach > each.begin]
     if not spans:
         return found
-    if most is not None and sum(span.end - span.begin for span in spans) > most:
+    total = sum(span.end - span.begin for span in spans)
+    if most is not None and total > most:
         return [replace(each, unasked=max(min(each.reach, each.end) - each.begin, 0)) for each in found]
     copies, replayed = Replayed(admin, group), set[tuple[MessageQueue, int]]()
-    for message in browse.messages(admin, EVERYTHING, spans, Scan()):
+    for count, message in enumerate(browse.messages(admin, EVERYTHING, spans, Scan()), start=1):
         if copies.has(letter_of(message)):
             replayed.add((message.queue, message.queue_offset))
+        advance(count, total)
     return [
         replace(each, replayed=frozenset(offset for queue, offset in replayed if queue == each.queue))
         for each in found

@@ -88,12 +88,20 @@ class ReplayOutcome:
 
 
 def plan(
-    admin: Admin, group: str, choice: LetterChoice, *, limit: int | None = None, to_retry: bool = False
+    admin: Admin,
+    group: str,
+    choice: LetterChoice,
+    *,
+    limit: int | None = None,
+    to_retry: bool = False,
+    advance: Callable[[int, int], None] = lambda *_: None,
 ) -> ReplayPlan:
-    """Which letters go where. Sends nothing. ConfigurationError where the group could not get them by a retry."""
+    """Which letters go where; `advance` as in `queues`. Sends nothing. ConfigurationError where the group could not get
+    them by a retry.
+    """
     if to_retry:
         _check_not_orderly(admin, group)
-    planned = ReplayPlan(group, queues(admin, group), choice, limit, to_retry)
+    planned = ReplayPlan(group, queues(admin, group, advance=advance), choice, limit, to_retry)
     found = (each for each in letters(admin, planned.places, Scan()) if choice.has(each))
     for letter in islice(found, limit):
         topic = _target(planned, letter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from itertools import count
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from framework import Message
+from framework.admin.dead_letters import Replayed
 from framework.cli import main
 from framework.cli.commands import dlq
 from framework.cli.exit_codes import ExitCode
@@ -185,6 +187,27 @@ def test_a_replay_says_what_it_did_in_its_last_line(
     assert f"{dying}: no dead letters; 3 more were replayed or dropped (--all)" == said(box, capsys, "list", dying)[0]
     assert f"{dying}: 3 dead letters" == said(box, capsys, "list", dying, "--all")[0]
     assert "replayed: sent=0 skipped=0 failed=0" == said(box, capsys, "replay", dying, "--yes")[-1]
+
+
+def test_where_brokers_are_asked_for_copies_one_by_one_a_bar_is_shown_and_where_nobody_need_know_none_is_asked(
+    box: ThreadBox, dying: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["dlq", "replay", dying, "--yes", "--key", "k1", "--name-server", box.address]
+    assert ExitCode.CLEAN == main.run(words)
+    capsys.readouterr()
+    for command in ("list", "replay", "drop"):
+        terminal = io.StringIO()
+        with monkeypatch.context() as patch:
+            patch.setattr(terminal, "isatty", lambda: True)
+            patch.setattr("sys.stderr", terminal)
+            dry = () if command == "list" else ("--dry-run",)
+            assert ExitCode.CLEAN == main.run(["dlq", command, dying, *dry, "--name-server", box.address])
+        assert "looking [##########                    ]  33%" in terminal.getvalue()
+
+    capsys.readouterr()
+    monkeypatch.setattr(Replayed, "has", lambda *_: pytest.fail("it asked"))
+    assert f"{dying}: 3 dead letters" == said(box, capsys, "list", dying, "--all")[0]
+    assert "order 1" == said(box, capsys, "show", dying, "ID1")[-1]
 
 
 def test_one_that_fails_is_named(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:

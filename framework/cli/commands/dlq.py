@@ -158,7 +158,13 @@ def _list(arguments: argparse.Namespace, admin: Admin) -> int:
     from framework.admin import dead_letters
     from framework.admin.browse import Scan
 
-    places, scan = dead_letters.queues(admin, admin.wrapped(arguments.group)), Scan()
+    with ProgressLine("looking") as progress:
+        # With --all it makes no difference which of them were replayed, so brokers are not asked for copies.
+        most = 0 if arguments.all else None
+        places = dead_letters.queues(
+            admin, admin.wrapped(arguments.group), most=most, advance=progress.advance
+        )  # fmt: skip
+    scan = Scan()
     found = _chosen(arguments, admin, places, scan, is_all=arguments.all)
     if arguments.json:
         table.write_json(row_of(admin, each) for each in found)
@@ -225,7 +231,7 @@ def _show(arguments: argparse.Namespace, admin: Admin) -> int:
     from framework.admin import dead_letters
     from framework.admin.browse import Scan
 
-    places, scan, shown = dead_letters.queues(admin, admin.wrapped(arguments.group)), Scan(), 0
+    places, scan, shown = dead_letters.queues(admin, admin.wrapped(arguments.group), most=0), Scan(), 0
     for letter in dead_letters.letters(admin, places, scan, is_all=True):
         if arguments.message_id not in {letter.message.message_id, letter.message.offset_message_id}:
             continue
@@ -267,7 +273,11 @@ def _replay(arguments: argparse.Namespace, admin: Admin) -> int:
     from framework.admin import replays
 
     group = admin.wrapped(arguments.group)
-    planned = replays.plan(admin, group, _choice(arguments), limit=arguments.limit, to_retry=arguments.to_retry)
+    with ProgressLine("looking") as progress:
+        planned = replays.plan(
+            admin, group, _choice(arguments), limit=arguments.limit, to_retry=arguments.to_retry,
+            advance=progress.advance,
+        )  # fmt: skip
     summary = _summary(arguments, planned, sorted(map(admin.unwrapped, planned.others)))
     rows = [
         {"topic": None if topic is None else admin.unwrapped(topic), "count": count}
@@ -330,7 +340,10 @@ def _drop(arguments: argparse.Namespace, admin: Admin) -> int:
     from framework.admin import dead_letters, replays
 
     group = admin.wrapped(arguments.group)
-    moves = replays.fronts(admin, dead_letters.queues(admin, group), arguments.limit)
+    with ProgressLine("looking") as progress:
+        moves = replays.fronts(
+            admin, dead_letters.queues(admin, group, advance=progress.advance), arguments.limit
+        )  # fmt: skip
     count = replays.passed_over(moves)
     passed = f"{table.some(count, 'dead letter')} passed over"
     summary = f"{arguments.group}: {passed}; brokers keep them as long as any message"

@@ -68,7 +68,7 @@ def summary_of(group: str, planned: list[QueueReset]) -> str:
     again = sum(each.again or 0 for each in planned)
     over = sum(each.passed_over or 0 for each in planned)
     unknown = sum(each.before is None for each in planned)
-    told = f"{group}: {table.count(again)} messages again, {table.count(over)} passed over, in {len(planned)} queues"
+    told = f"{group}: {table.some(again, 'message')} again, {table.count(over)} passed over, in {len(planned)} queues"
     return f"{told}; {unknown} of them have no stored offset yet" if unknown else told
 
 
