@@ -72,9 +72,8 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
 
 
 def test_fields_of_a_run_on_the_page_of_json(events: dict[str, dict[str, Any]]) -> None:
-    delivery = re.findall(
-        r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", JSON.partition("## Commands")[0], re.MULTILINE))
-    )
+    section = JSON.partition("## `run --json`")[2].partition("\n## ")[0]
+    delivery = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)))
     last = ["abandoned", "dead_lettered", "handled", "retried", "unconfirmed"]
 
     assert sorted(last) == sorted(name for name in delivery if name in last)
