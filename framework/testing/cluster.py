@@ -86,6 +86,11 @@ class Cluster:
     def name_servers(self) -> str:
         return f"{BROKER_HOST}:{BROKER_PORT}"
 
+    def configure(self, settings: AppSettings, plugins: PluginHost) -> None:
+        """What applications have that start from now on."""
+        self._settings, self._plugins = settings, plugins
+        vars(self).pop("settings", None)
+
     @cached_property
     def settings(self) -> AppSettings:
         """What applications run with: what was given, with the way to this cluster."""

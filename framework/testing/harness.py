@@ -26,9 +26,9 @@ from framework.broker.settings import BrokerSettings
 from framework.broker.store.topics import Topic
 from framework.client.outgoing import SendResult
 from framework.declare import Consumer
-from framework.errors import Findings, shorten
+from framework.errors import Findings, nearest, shorten
 from framework.hooks.host import PluginHost
-from framework.mistakes import ArgumentWrong, NothingToRun
+from framework.mistakes import ArgumentWrong, GroupUnknown, NothingToRun
 from framework.model import death_reason
 from framework.model.durations import to_ms
 from framework.model.message import Message
@@ -70,14 +70,8 @@ class Harness:
         """
         if isinstance(app, App):
             settings, plugins = settings or app.settings, plugins or app.plugins
-        findings = Findings()
-        chosen = _settings(settings, findings)
-        # One application has this cluster to itself, and names are what its handlers call them.
-        chosen = chosen.model_copy(update={"cluster": chosen.cluster.model_copy(update={"namespace": ""})})
-        consumers = _consumers(app, chosen, findings)
-        host = plugins or PluginHost(chosen.plugins, chosen, tolerant=True)
-        look(chosen, consumers, host, findings)
-        findings.check()
+        self._app, self._plugins = app, plugins
+        chosen, consumers, host = self._checked(settings)
         self.events: list[Event] = []
         """Every delivery that was settled, in order, as `framework-app run --json` prints it."""
         self._seen = 0
@@ -97,6 +91,19 @@ class Harness:
 
     def __repr__(self) -> str:
         return f"<Harness {', '.join(self._groups)} at {self.now:.3f}s>"
+
+    def _checked(
+        self, settings: AppSettings | Mapping[str, Any] | None
+    ) -> tuple[AppSettings, list[Consumer[..., Any]], PluginHost]:
+        findings = Findings()
+        chosen = _settings(settings, findings)
+        # One application has this cluster to itself, and names are what its handlers call them.
+        chosen = chosen.model_copy(update={"cluster": chosen.cluster.model_copy(update={"namespace": ""})})
+        consumers = _consumers(self._app, chosen, findings)
+        host = self._plugins or PluginHost(chosen.plugins, chosen, tolerant=True)
+        look(chosen, consumers, host, findings)
+        findings.check()
+        return chosen, consumers, host
 
     # -- life
 
@@ -184,6 +191,8 @@ class Harness:
         tags: str | None = None,
         keys: str | Iterable[str] = (),
         properties: Mapping[str, str] | None = None,
+        order_key: str | None = None,
+        delay: str | float | None = None,
         delay_level: int = 0,
     ) -> SendResult:
         """Send as `Producer.send` does; returns when the broker has stored it. Nothing has been handled yet."""
@@ -194,8 +203,9 @@ class Harness:
             assert cluster.producing is not None
             assert cluster.producer.node is not None
             work = cluster.producing.send(
-                message, body, tags=tags, keys=keys, properties=properties, delay_level=delay_level
-            )
+                message, body, tags=tags, keys=keys, properties=properties, order_key=order_key, delay=delay,
+                delay_level=delay_level,
+            )  # fmt: skip
             return await cluster.loop.spawn(cluster.producer.node, work, name="send")
 
         result = self._run(sending())
@@ -234,19 +244,30 @@ class Harness:
         self._check_open()
         self._cluster.crash(self._cluster.apps[0])
 
-    def restart(self) -> None:
-        """Stop the application in order, as a deployment does (it drains), unless it crashed; then start it again."""
+    def restart(self, *, settings: AppSettings | Mapping[str, Any] | None = None) -> None:
+        """Stop the application in order, as a deployment does (it drains), unless it crashed; then start it again.
+
+        `settings`: with these in place of those before; checked before anything stops.
+        """
         self._check_open()
+        changed = None if settings is None else self._checked(settings)
 
         async def restarting() -> None:
             if self._cluster.apps[0].is_alive:
                 await self._cluster.leave_all()
+            if changed is not None:
+                self._cluster.configure(changed[0], changed[2])
             await self._start_app()
 
         self._run(restarting())
         self._check()
 
     # -- looking
+
+    def _check_group(self, group: str | None) -> None:
+        """That there is nothing of a mistyped one is no answer."""
+        if group is not None and group not in self._groups:
+            raise GroupUnknown(f"no handler is in group {group!r}{nearest(group, self._groups)}")
 
     @property
     def now(self) -> float:
@@ -264,11 +285,13 @@ class Harness:
 
         A message id stands for its message. A delivery that a crash cut short is not among them.
         """
+        self._check_group(group)
         wanted = message if isinstance(message, str) else message.message_id
         return [each for each in self.events if each["message_id"] == wanted and group in {None, each["group"]}]
 
     def dead_letters(self, group: str | None = None) -> list[DeadMessage]:
         """The dead letters of a group, or of all, with their reasons; of each group the oldest first."""
+        self._check_group(group)
         broker = self._cluster.broker.broker
         groups = self._groups if group is None else [group]
         if broker is None:

@@ -36,9 +36,11 @@ class _Desks:
         self.error: BaseException | None = None
         """What the test raised: an application that was left as it was is no second failure."""
 
-    def __call__(self, app: Any, **options: Any) -> Harness:
+    def __call__(self, app: Any, *others: Any, **options: Any) -> Harness:
         from framework.testing.harness import Harness
 
+        if others:
+            raise TypeError("harness: give several handlers as one list: harness([bill, remind])")
         return self._open.enter_context(Harness(app, **{"seed": self._seed, **options}))
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ def test_it_is_installed_where_pytest_looks() -> None:
     assert [PLUGIN] == found
 
 
-@pytest.mark.parametrize("example", [0, 1, 2, 3], ids=["application", "what happened", "outage", "plugin"])
+@pytest.mark.parametrize("example", [0, 1, 2, 3, 4], ids=["application", "what happened", "desk", "outage", "plugin"])
 def test_the_page_s_examples_run_as_they_stand(pytester: pytest.Pytester, example: int) -> None:
     code = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[example]
     pytester.makepyfile(**{code.partition(".py")[0].removeprefix("# "): code})
@@ -32,8 +32,8 @@ def test_the_page_s_examples_run_as_they_stand(pytester: pytest.Pytester, exampl
     result = pytester.runpytest_subprocess(*QUIET, "--strict-markers", "-W", "error", "-v")
 
     names = re.findall(r"::(\S+) PASSED", result.stdout.str())
-    result.assert_outcomes(passed=[1, 3, 1, 4][example])
-    if example == 3:
+    result.assert_outcomes(passed=[1, 3, 2, 1, 4][example])
+    if example == 4:
         assert {"test_the_law_is_kept[policy patient]", "test_the_law_is_kept[codec packed]"} <= {
             name.partition("::")[2] or name for name in re.findall(r"::(.+?) PASSED", result.stdout.str())
         }
@@ -82,6 +82,9 @@ def test_a_failing_test_fails_once_whatever_it_left_in_the_application(pytester:
 
         async def test_has_a_loop_of_its_own(harness): ...
 
+        def test_hands_over_two(harness):
+            harness(hangs, hangs)
+
         def test_time_passes_at_once(virtual_time):
             async def slow():
                 await asyncio.sleep(86_400)
@@ -92,8 +95,9 @@ def test_a_failing_test_fails_once_whatever_it_left_in_the_application(pytester:
 
     result = pytester.runpytest_subprocess(*QUIET, "--strict-markers")
 
-    result.assert_outcomes(passed=2, failed=2)
+    result.assert_outcomes(passed=2, failed=3)
     result.stdout.fnmatch_lines(["*on purpose*"])
+    result.stdout.fnmatch_lines(["*harness: give several handlers as one list: harness([[]bill, remind])"])
     result.stdout.fnmatch_lines(
         ["*test_has_a_loop_of_its_own takes the harness, which has a loop of its own: write `def`"]
     )

@@ -310,7 +310,10 @@ class VirtualLoop(NumberingLoop):
 
 
 def _escape(_loop: VirtualLoop, *_args: Any, **_options: Any) -> NoReturn:
-    raise SimEscape("a real socket, thread, signal, process or look-up in virtual time: use the ports of World")
+    raise SimEscape(
+        "a real socket, thread, signal, process or look-up in virtual time: give the handler a fake, "
+        "or try it with `framework-app dev`"
+    )
 
 
 _KEPT_FAMILIES = ("_", "call_", "close", "create_future", "create_task", "get_", "is_", "run_", "set_", "shutdown_")
