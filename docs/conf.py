@@ -15,4 +15,5 @@ html_additional_pages = {"index": "to-the-start.html"}
 html_copy_source = False
 html_show_copyright = False
 html_show_sphinx = False
+html_show_search_summary = False  # a page from the disk may not fetch others, and every result would fail
 templates_path = ["_templates"]
