@@ -35,6 +35,17 @@ class Order:
 async def bill(order: Order) -> None:
     print("billed", order.cents)
 """
+SLOW = """
+import asyncio
+
+from framework import consumer
+
+
+@consumer("orders", "billing")
+async def bill(order: bytes) -> None:
+    print("slow", flush=True)
+    await asyncio.sleep(60)
+"""
 STOCK = """
 
 @consumer("stock", "shelves", orderly=True)
@@ -172,3 +183,22 @@ def test_a_script_that_waits_for_the_end_of_work_is_told_of_an_error_by_the_code
     (folder / "orders.py").write_text(ORDERS + "\ndef broken(:\n")
     with command("dev", "orders.py", "--until-idle", folder=folder) as running:
         assert ExitCode.CONFIGURATION == running.end(None)
+
+
+def test_an_edit_that_is_wrong_is_said_by_the_restart_alone(folder: Path, capfd: Capture) -> None:
+    """A process that reloads its settings by itself would say it as well, while it ends."""
+    (folder / "orders.py").write_text(SLOW)
+    settings, port, errors = folder / "framework-app.yaml", free_port(), Errors(capfd)
+    settings.write_text("app: {drain: 3s}\n")
+    with command("dev", "orders.py", "--port", str(port), folder=folder) as running:
+        running.until("ready: ")
+        send = ("send", "orders", "1", "--name-server", f"127.0.0.1:{port}")
+        with command(*send, folder=folder) as sending:
+            assert 0 == sending.end(None)
+        running.until("slow")
+        settings.write_text("app: {drain: 3s, nmae: x}\n")
+        errors.until(running, "the next start waits for a changed file")
+        running.end(signal.SIGINT)
+
+    assert 1 == errors.text.count("unknown key 'nmae' in app")
+    assert "not reloaded" not in errors.text

@@ -188,7 +188,7 @@ async def _develop(arguments: argparse.Namespace) -> int:
     )
     plan = Plan(
         control=place,
-        options=[*child, "--in-dev"],
+        options=[*child, "--in-dev", "--restarted"],
         workers=arguments.workers,
         length_ms=durations.to_ms(arguments.length) if arguments.length else None,
         limits_ms=options.stop_limits(arguments),

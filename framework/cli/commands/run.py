@@ -70,6 +70,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tells", type=int, metavar="FD", help=argparse.SUPPRESS)  # where a child says it
     parser.add_argument("--notes", type=int, metavar="FD", help=argparse.SUPPRESS)  # memory that its parent shares
     parser.add_argument("--in-dev", action="store_true", help=argparse.SUPPRESS)  # the parent shows a banner
+    parser.add_argument("--restarted", action="store_true", help=argparse.SUPPRESS)  # at each edit, by its parent
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -252,7 +253,8 @@ async def _consume_there(app: App, arguments: argparse.Namespace, limit: LastLim
         reload=lambda: loop.call_soon_threadsafe(reload.ask),
         tell=teller(loop, app.snapshot),
     ):
-        supervise(tree, "reload", reload.run, app.world.chance)
+        if not arguments.restarted:  # else an edit that is wrong would be said twice
+            supervise(tree, "reload", reload.run, app.world.chance)
         tree.start(_stop_when(asked, app, limit, is_alone=not arguments.child), name="stop")
         if arguments.until_idle:
             idle_ms = durations.to_ms(arguments.until_idle)
@@ -383,7 +385,7 @@ def _supervised(arguments: argparse.Namespace, fork_server: ForkServer | None) -
     place = of_parent(arguments)
     plan = Plan(
         control=place,
-        options=options.for_child(arguments, is_json=arguments.json),
+        options=[*options.for_child(arguments, is_json=arguments.json), *(["--restarted"] if arguments.reload else [])],
         workers=arguments.workers,
         fork_server=fork_server,
         length_ms=durations.to_ms(arguments.length) if arguments.length else None,
