@@ -2,7 +2,8 @@
 
 What is dealt with is known from the offset of a group of its own, `DLQ_REPLAY_<group>`: below it every letter was
 replayed, or dropped. Of those behind it some may have been replayed where a replay left others: up to the offset of
-`DLQ_REPLAY_-TO-<group>` each is looked for by its copy. Nothing at a broker is ever deleted.
+`DLQ_REPLAY_-TO-<group>` each is looked for by its copy. So it is with letters that were dropped from among others: each
+has a mark in `dropped_topic`. Nothing at a broker is ever deleted.
 """
 
 from __future__ import annotations
@@ -113,6 +114,11 @@ def reach_group(admin: Admin, group: str) -> str:
     return _own_group(admin, group, "-TO-")
 
 
+def dropped_topic(admin: Admin, group: str) -> str:
+    """Where the marks are of letters that were dropped from among others. Brokers make such a topic by themselves."""
+    return retry_topic(replay_group(admin, group))
+
+
 def _own_group(admin: Admin, group: str, kind: str) -> str:
     bare = admin.unwrapped(group)
     name = admin.wrapped(f"{REPLAY_PREFIX}{kind}{bare}")
@@ -209,8 +215,9 @@ def _with_replayed(
 
 
 class Replayed:
-    """Which letters of a group have a copy that a replay made. A copy names its letter, and keeps the unique key, by
-    which brokers find it: each letter costs a question to each broker of two topics.
+    """Which letters of a group have a copy that a replay made, or a mark that they were dropped. Either names its
+    letter, and keeps the unique key, by which brokers find it: each letter costs a question to each broker of two
+    topics, and of a third where some were dropped.
     """
 
     def __init__(self, admin: Admin, group: str) -> None:
@@ -218,8 +225,8 @@ class Replayed:
         self._writable: dict[str, Sequence[MessageQueue]] = {}
 
     def has(self, letter: Letter) -> bool:
-        """Whether a broker finds a copy, in the topic that the letter came from or in the group's retry topic."""
-        for topic in (letter.origin_topic, retry_topic(self._group)):
+        """Whether a broker finds one: where the letter came from, in the group's retry topic or among the marks."""
+        for topic in (letter.origin_topic, retry_topic(self._group), dropped_topic(self._admin, self._group)):
             by_broker = {queue.broker: queue for queue in self.queues(topic)} if topic else {}
             for queue in by_broker.values():
                 since_ms = _copied_since(letter, queue.broker)

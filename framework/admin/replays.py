@@ -24,6 +24,7 @@ from framework.admin.dead_letters import (
     LetterChoice,
     LetterQueue,
     Replayed,
+    dropped_topic,
     letters,
     queues,
     reach_group,
@@ -53,6 +54,7 @@ STORE_EACH = 20
 INDEX_SECONDS = 0.5
 """So long a broker may take to find what it has just stored."""
 ATTEMPTS = 4
+MARK = b"dropped"
 # Said by brokers that have stored nothing, and that may do so a moment later.
 _BUSY = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
 
@@ -67,6 +69,8 @@ class ReplayPlan:
     limit: int | None
     """So many are sent at most."""
     to_retry: bool
+    marks: str | None = None
+    """The topic that gets a mark for each, where they are to be dropped and not to be sent."""
     counts: dict[str | None, int] = field(default_factory=dict)
     """Topic -> how many go there; None: those that do not say where they came from, which fail."""
     others: set[str] = field(default_factory=set)
@@ -94,19 +98,21 @@ def plan(
     *,
     limit: int | None = None,
     to_retry: bool = False,
+    is_drop: bool = False,
     advance: Callable[[int, int], None] = lambda *_: None,
 ) -> ReplayPlan:
-    """Which letters go where; `advance` as in `queues`. Sends nothing. ConfigurationError where the group could not get
-    them by a retry.
+    """Which letters go where, or are to be dropped; `advance` as in `queues`. Sends nothing. ConfigurationError where
+    the group could not get them by a retry.
     """
     if to_retry:
         _check_not_orderly(admin, group)
-    planned = ReplayPlan(group, queues(admin, group, advance=advance), choice, limit, to_retry)
+    marks = dropped_topic(admin, group) if is_drop else None
+    planned = ReplayPlan(group, queues(admin, group, advance=advance), choice, limit, to_retry, marks)
     found = (each for each in letters(admin, planned.places, Scan()) if choice.has(each))
     for letter in islice(found, limit):
         topic = _target(planned, letter)
         planned.counts[topic] = planned.counts.get(topic, 0) + 1
-    for topic in planned.counts if not to_retry else ():
+    for topic in () if to_retry or is_drop else planned.counts:
         if topic is not None:
             planned.others.update(*readers(admin, topic).found.values())
     planned.others.discard(group)
@@ -114,8 +120,8 @@ def plan(
 
 
 def _target(planned: ReplayPlan, letter: Letter) -> str | None:
-    if letter.origin_topic is None:
-        return None
+    if planned.marks is not None or letter.origin_topic is None:
+        return planned.marks
     return retry_topic(planned.group) if planned.to_retry else letter.origin_topic
 
 
@@ -235,13 +241,13 @@ class _Sender:
 
     def replay(self, letter: Letter, pace: Callable[[], None]) -> ReplayOutcome:
         topic = _target(self._planned, letter)
-        if topic is None or letter.origin_topic is None:
+        if topic is None:
             return ReplayOutcome(letter, "failed", "it does not say which topic it came from")
         try:
             if self._copies.has(letter):
                 return ReplayOutcome(letter, "skipped")
             pace()
-            self._send(letter, letter.origin_topic, topic)
+            self._send(letter, topic)
         except BrokerUnreachable:
             raise
         except FrameworkError as error:
@@ -250,8 +256,9 @@ class _Sender:
 
     # Sending
 
-    def _send(self, letter: Letter, origin: str, topic: str) -> None:
-        wanted = self._copies.queues(topic)
+    def _send(self, letter: Letter, topic: str) -> None:
+        is_mark = self._planned.marks is not None  # its broker makes the topic where there is none yet
+        wanted = [MessageQueue(topic, letter.message.queue.broker, 0)] if is_mark else self._copies.queues(topic)
         if not wanted:
             raise ClusterCannot(f"no broker takes messages for {self._admin.unwrapped(topic)}")
         home = (letter.origin_broker, letter.origin_queue)
@@ -260,7 +267,7 @@ class _Sender:
         for attempt in range(ATTEMPTS):
             self._turn += 1
             try:
-                self._try(letter, origin, own[0] if own else wanted[self._turn % len(wanted)])
+                self._try(letter, own[0] if own else wanted[self._turn % len(wanted)])
             except Refused as error:
                 if error.code not in _BUSY or attempt == ATTEMPTS - 1:
                     raise
@@ -268,11 +275,13 @@ class _Sender:
             else:
                 return
 
-    def _try(self, letter: Letter, origin: str, queue: MessageQueue) -> None:
+    def _try(self, letter: Letter, queue: MessageQueue) -> None:
         """Once; again only where the connection was lost and no copy is found."""
-        sending = self._copy(letter, origin, queue)
+        sending = self._copy(letter, queue)
         reach = self._admin.reach
-        address = reach.address(queue.topic, queue.broker)
+        address = reach.address(
+            queue.topic if self._planned.marks is None else letter.message.queue.topic, queue.broker
+        )
         timeout_ms = self._admin.settings.request_timeout_ms
         try:  # not `reach.request`, which would ask twice by itself
             answer = reach.link(address).request(sending.request(), timeout_ms=timeout_ms)
@@ -284,19 +293,23 @@ class _Sender:
             answer = reach.link(address).request(sending.request(), timeout_ms=timeout_ms)
         sending.result(answer, queue.broker)
 
-    def _copy(self, letter: Letter, origin: str, queue: MessageQueue) -> Exchange[None]:
-        """As its sender made it; its attempts begin anew."""
-        message = letter.message
-        texts = {
-            name: text
-            for name, text in without_death_reason(message.properties).items()
-            if name not in RESERVED and name != DELAY_LEVEL
-        }
+    def _copy(self, letter: Letter, queue: MessageQueue) -> Exchange[None]:
+        """As its sender made it; its attempts begin anew. Of a mark only what it is found and known by."""
+        message, is_mark = letter.message, self._planned.marks is not None
+        texts = (
+            {}
+            if is_mark
+            else {
+                name: text
+                for name, text in without_death_reason(message.properties).items()
+                if name not in RESERVED and name != DELAY_LEVEL
+            }
+        )
         texts |= {UNIQUE_KEY: message.message_id, WAIT_STORE: "true", REPLAY_OF: letter.place}
         if self._planned.to_retry:  # by these a member finds its handler, and says where it came from if it dies again
-            texts[RETRY_TOPIC] = origin
+            texts[RETRY_TOPIC] = letter.origin_topic or ""
             texts[ORIGIN_MESSAGE_ID] = message.properties.get(ORIGIN_MESSAGE_ID, message.message_id)
-        body, sys_flag = compressed(message.body)
+        body, sys_flag = (MARK, 0) if is_mark else compressed(message.body)
         header = SendRequestV2(
             producer_group=self._admin.wrapped(PRODUCER),
             topic=queue.topic,

@@ -310,6 +310,26 @@ def test_the_first_ones_that_went_to_the_retry_topic_are_not_looked_at_again(
     assert (4, 2) == (len(list(stored(box, topic))), len(list(stored(box, f"%RETRY%{group}"))))
 
 
+def test_those_that_cannot_go_anywhere_can_be_dropped_from_among_others(
+    box: ThreadBox, admin: Admin, topic: str, group: str
+) -> None:
+    """A mark is nobody's message: no topic of the group has it, and a letter has one, however often it is dropped."""
+    die(box, group, topic, 4)
+    die(box, group, topic, 2, start=4, DEAD_LETTER_ORIGIN="nowhere", DEAD_LETTER_REASON="of Java")
+    choice = LetterChoice(reason=dead_letters.reason_of("of Java"))
+
+    assert Counter({"sent": 2}) == replayed(admin, group, choice, is_drop=True)
+    assert Counter() == replayed(admin, group, choice, is_drop=True)
+    assert 4 == waiting(admin, group)
+    assert [] == stored(box, topic)
+    marks = stored(box, dead_letters.dropped_topic(admin, group))
+    assert [f"{group}-4", f"{group}-5"] == sorted(each.message_id for each in marks)
+    assert {b"dropped"} == {each.body for each in marks}
+
+    assert Counter({"sent": 4}) == replayed(admin, group)
+    assert 0 == waiting(admin, group)
+
+
 def test_one_that_cannot_go_stays_and_says_why(box: ThreadBox, admin: Admin, topic: str, group: str) -> None:
     die(box, group, topic, 1, DEAD_LETTER_ORIGIN="nothing")
     die(box, group, "gone-topic", 1, start=2)

@@ -116,7 +116,7 @@ def test_one_is_shown_with_its_properties_and_its_body(box: ThreadBox, capsys: p
         (["list", "billing", "--since", "earliest"], "'earliest' is no time"),
         (["list", "billing", "--rate", "5"], "list takes no --rate"),
         (["list", "billing", "--yes"], "list takes no --yes"),
-        (["drop", "billing", "--key", "k1"], "drop takes no --key"),
+        (["drop", "billing", "--rate", "5"], "drop takes no --rate"),
         (["replay", "billing", "--rate", "0/s"], "'0/s' is no rate"),
         (["list", "billing", "--reason", "~("], "no regular expression"),
     ],
@@ -225,6 +225,25 @@ def test_what_is_dropped_is_listed_no_more(box: ThreadBox, dying: str, capsys: p
     assert f"{dying}: 1 dead letter; 2 more were replayed or dropped (--all)" == said(box, capsys, "list", dying)[0]
     said(box, capsys, "drop", dying, "--yes")
     assert f"{dying}: no dead letters; 3 more" in said(box, capsys, "list", dying)[0]
+
+
+def test_some_are_dropped_from_among_others(box: ThreadBox, dying: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("drop", dying, "--key", "k1")
+    verdict = f"{dying}: 1 dead letter passed over; brokers keep them as long as any message"
+    assert [verdict, "COUNT", "    1"] == said(box, capsys, *words, "--dry-run")
+    assert f"{dying}: 3 dead letters" == said(box, capsys, "list", dying)[0], "a dry run changes nothing"
+
+    assert ExitCode.CLEAN == main.run(["dlq", *words, "--yes", "--json", "--name-server", box.address])
+    heard = capsys.readouterr()
+    assert [{"count": 1}] == [json.loads(line) for line in heard.out.splitlines()]
+    assert f" dlq drop group={dying} passed_over=1 failed=0\n" in heard.err
+    told = f"{dying}: 2 dead letters; 1 more were replayed or dropped (--all)"
+    assert told == said(box, capsys, "list", dying)[0]
+    assert [] == said(box, capsys, *words, "--yes", "--json"), "it is dropped once"
+
+    rows = [json.loads(line) for line in said(box, capsys, "replay", dying, "--yes", "--json")]
+    assert {"sent": 2, "skipped": 0, "failed": 0} == rows[-1]
+    assert f"{dying}: no dead letters; 3 more were replayed or dropped (--all)" == said(box, capsys, "list", dying)[0]
 
 
 def test_a_rate_is_kept_by_waiting(monkeypatch: pytest.MonkeyPatch) -> None:

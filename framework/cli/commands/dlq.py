@@ -2,8 +2,8 @@
 
 `list` and `show` read only. `replay` sends to the topics that the letters came from, or with --to-retry to the group
 alone; each is sent once, also where a replay was killed and is begun again. `drop` passes over letters, so that no
-replay sends them. Both keep what is done at the brokers, as the offset of the group DLQ_REPLAY_<group>. Nothing is
-deleted.
+replay sends them; with --since, --key or --reason those among the others. Both keep what is done at the brokers, as the
+offset of the group DLQ_REPLAY_<group> and as copies or marks. Nothing is deleted.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ examples:
   framework-app dlq replay billing --reason KeyError --dry-run
   framework-app dlq replay billing --to-retry --rate 50/s    only this group gets them
   framework-app dlq drop billing                             passes over all of them
+  framework-app dlq drop billing --reason KeyError           passes over those
 """
 COLUMNS = (
     table.Column("COUNT", "count", table.count, is_number=True),
@@ -51,12 +52,13 @@ COLUMNS = (
 )
 REASON_SHOWN, ID_SHOWN = 120, 64
 TARGETS = (table.Column("TOPIC", "topic"), table.Column("COUNT", "count", table.count, is_number=True))
+OVER = {"replay": "replayed", "drop": "dropped"}
 MOVES = (*table.PLACE[1:], *table.MOVED)
 OF_ACTION = {
     "list": {"since", "key", "reason", "limit", "all"},
     "show": set[str](),
     "replay": {"since", "key", "reason", "limit", "rate", "to_retry", "dry_run", "yes"},
-    "drop": {"limit", "dry_run", "yes"},
+    "drop": {"since", "key", "reason", "limit", "dry_run", "yes"},
 }
 ACTIONS = tuple(OF_ACTION)
 """Which options each of them takes, beside those of the cluster."""
@@ -286,16 +288,9 @@ def _replay(arguments: argparse.Namespace, admin: Admin) -> int:
     if not changes.is_agreed(arguments, "dlq replay", summary, TARGETS, rows):
         return changes.undone(arguments)
     tally: Counter[str] = Counter()
-    progress = ProgressLine("replay")
     try:
-        for outcome in replays.run(admin, planned, pacer(arguments.rate)):
-            tally[outcome.what] += 1
-            if outcome.why:
-                name = outcome.letter.message.message_id
-                output.tell(f"not replayed: {name}: {outcome.why}")
-            progress.advance(tally.total(), planned.count)
+        _run(admin, planned, tally, "replay", pacer(arguments.rate))
     finally:
-        progress.end()
         told = {name: tally[name] for name in ("sent", "skipped", "failed")}
         where = "retry" if arguments.to_retry else "origin"
         changes.audit("dlq replay", group=group, to=where, **told)
@@ -304,6 +299,23 @@ def _replay(arguments: argparse.Namespace, admin: Admin) -> int:
         else:
             output.say("replayed: " + " ".join(f"{name}={count}" for name, count in told.items()))
     return ExitCode.FAILED if tally["failed"] else ExitCode.CLEAN
+
+
+def _run(
+    admin: Admin, planned: ReplayPlan, tally: Counter[str], what: str, pace: Callable[[], None] = lambda: None
+) -> None:
+    """Carry out the plan, count what comes of each, and name those that fail."""
+    from framework.admin import replays
+
+    progress = ProgressLine(what)
+    try:
+        for outcome in replays.run(admin, planned, pace):
+            tally[outcome.what] += 1
+            if outcome.why:
+                output.tell(f"not {OVER[what]}: {outcome.letter.message.message_id}: {outcome.why}")
+            progress.advance(tally.total(), planned.count)
+    finally:
+        progress.end()
 
 
 def _summary(arguments: argparse.Namespace, planned: ReplayPlan, others: list[str]) -> str:
@@ -340,18 +352,43 @@ def _drop(arguments: argparse.Namespace, admin: Admin) -> int:
     from framework.admin import dead_letters, replays
 
     group = admin.wrapped(arguments.group)
+    if _choice(arguments) != dead_letters.LetterChoice():
+        return _drop_chosen(arguments, admin, group)
     with ProgressLine("looking") as progress:
         moves = replays.fronts(
             admin, dead_letters.queues(admin, group, advance=progress.advance), arguments.limit
         )  # fmt: skip
     count = replays.passed_over(moves)
-    passed = f"{table.some(count, 'dead letter')} passed over"
-    summary = f"{arguments.group}: {passed}; brokers keep them as long as any message"
+    summary = _passed_over(arguments, count)
     if not changes.is_agreed(arguments, "dlq drop", summary, MOVES, rows_of(moves)):
         return changes.undone(arguments)
     replays.drop(admin, group, moves)
     changes.audit("dlq drop", group=group, passed_over=count)
     return ExitCode.CLEAN
+
+
+def _drop_chosen(arguments: argparse.Namespace, admin: Admin, group: str) -> int:
+    """From among others, which no offset can pass over: each gets a mark at its broker."""
+    from framework.admin import replays
+
+    with ProgressLine("looking") as progress:
+        planned = replays.plan(
+            admin, group, _choice(arguments), limit=arguments.limit, is_drop=True, advance=progress.advance
+        )
+    rows = [{"count": planned.count}] if planned.count else []
+    if not changes.is_agreed(arguments, "dlq drop", _passed_over(arguments, planned.count), TARGETS[1:], rows):
+        return changes.undone(arguments)
+    tally: Counter[str] = Counter()
+    try:
+        _run(admin, planned, tally, "drop")
+    finally:
+        changes.audit("dlq drop", group=group, passed_over=tally["sent"] + tally["skipped"], failed=tally["failed"])
+    return ExitCode.FAILED if tally["failed"] else ExitCode.CLEAN
+
+
+def _passed_over(arguments: argparse.Namespace, count: int) -> str:
+    passed = f"{table.some(count, 'dead letter')} passed over"
+    return f"{arguments.group}: {passed}; brokers keep them as long as any message"
 
 
 def rows_of(moves: Mapping[LetterQueue, int]) -> list[dict[str, Any]]:
