@@ -15,6 +15,7 @@ from framework.admin.health import GroupHealth, work_of
 from framework.admin.positions import Positions, QueuePosition
 from framework.admin.topics import TopicView, stored_a_second
 from framework.cli import main, table
+from framework.cli.commands import lag
 from framework.cli.exit_codes import ExitCode
 from framework.cli.shown import groups as shown
 from framework.errors import BrokerUnreachable, Refused
@@ -124,6 +125,26 @@ def test_offsets_that_a_broker_lost_are_unknown_and_fail(words: list[str], capsy
         assert (ExitCode.FAILED, True) == (code, "unknown: billing: no member, and no offset stored: it never" in err)
         assert "--json" in more or out.startswith("billing: no member, and no offset stored: it never consumed, or its")
         assert (ExitCode.CLEAN, "") == run(command, "--no-memory", *more)[::2]
+
+
+@pytest.mark.parametrize(("limit", "code"), [("2", ExitCode.FAILED), ("3", ExitCode.CLEAN)])
+def test_a_watch_ends_by_ctrl_c_with_the_code_of_its_last_look(
+    box: ThreadBox, limit: str, code: ExitCode, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its JSON is nothing but JSON, on a terminal too."""
+    waits = iter([None, KeyboardInterrupt])
+
+    class Waiting:
+        def wait(self, _: float) -> None:
+            if (interrupt := next(waits)) is not None:
+                raise interrupt
+
+    monkeypatch.setattr(lag, "Event", Waiting)
+    monkeypatch.setattr(table, "has_colour", lambda: True)
+    words = ["lag", "billing", "--watch", "--json", "--fail-above", limit, "--name-server", box.address]
+    assert code == main.run(words)
+    offsets = [json.loads(line)["offset"] for line in lines(capsys)]
+    assert offsets[:4] == offsets[4:], "two looks at four queues"
 
 
 def test_a_group_that_is_mistyped_is_an_error(box: ThreadBox, capsys: pytest.CaptureFixture[str]) -> None:

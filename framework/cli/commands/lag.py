@@ -55,7 +55,9 @@ GROUPS = (
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("group", metavar="GROUP", nargs="?", help="one group, queue by queue; else all groups")
     parser.add_argument("--all", action="store_true", help="also the groups that remember replays of dead letters")
-    parser.add_argument("--watch", action="store_true", help="again each two seconds, until Ctrl-C")
+    parser.add_argument(
+        "--watch", action="store_true", help="again each two seconds, until Ctrl-C; exit as the last look"
+    )
     parser.add_argument(
         "--fail-above",
         metavar="N",
@@ -73,14 +75,15 @@ def execute(arguments: argparse.Namespace) -> int:
         if arguments.forget is not None and not admin.memory.forget(arguments.forget):
             known = ", ".join(sorted(admin.memory.brokers)) or "none"
             raise UsageWrong(f"--forget {shorten(arguments.forget)}: no such broker was seen; there are: {known}")
-        while True:
-            admin.look_again()
-            code = _look(admin, arguments)
-            if not arguments.watch:
-                return code
-            Event().wait(WATCH_SECONDS)
-            if output.is_unheard():
-                return ExitCode.CLEAN
+        code = _look(admin, arguments)
+        try:
+            while arguments.watch and not output.is_unheard():
+                Event().wait(WATCH_SECONDS)
+                admin.look_again()
+                code = _look(admin, arguments)
+        except KeyboardInterrupt:
+            pass  # the way to end --watch: the code is that of the last whole look
+        return code
 
 
 def _look(admin: Admin, arguments: argparse.Namespace) -> ExitCode:
@@ -148,7 +151,7 @@ def of_group(admin: Admin, group: str) -> Positions:
 def _show(admin: Admin, found: list[Positions], retries: WaitingRetries, arguments: argparse.Namespace) -> None:
     from framework.admin import health
 
-    if arguments.watch and table.has_colour():
+    if arguments.watch and table.has_colour() and not arguments.json:
         sys.stdout.write("\x1b[H\x1b[2J")
     if arguments.json:
         table.write_json(row for each in found for row in queue_rows(admin, each))

@@ -1,4 +1,4 @@
-"""Show a running application while it runs: what is wrong, then a line for each group. Pauses and resumes by keys.
+"""Show a running application: what is wrong, then a line for each group. Reads only, until a key pauses or resumes.
 
 On a terminal the table is drawn anew each second: j, k or the arrows choose a group, p pauses it, r resumes it (y
 confirms), q leaves. Elsewhere it is printed again and again, with --json one object a group. HANDLED/s and FAILED/s are
