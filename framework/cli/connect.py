@@ -32,7 +32,9 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 
 def cluster_options(arguments: argparse.Namespace, *, level: Level = "warning") -> ClusterOptions:
-    """How the settings say that the cluster is reached. Raises ConfigurationError."""
+    """How the settings say that the cluster is reached. `level`: the lowest that is logged. May raise
+    ConfigurationError.
+    """
     from framework.runtime.plans import connect
 
     settings = options.loaded(arguments).settings

@@ -58,6 +58,8 @@ def test_a_dry_run_shows_the_plan_and_changes_nothing(
     assert ["orders", "broker-a", "0", "7", "2", "5", "0"] == first.split()
     assert "nothing was changed" in said.err
     assert 7 == stored(box, group, queue)
+    assert ExitCode.CLEAN == main.run(["reset", group, "--to", "6", "--dry-run", "--name-server", box.address])
+    assert capsys.readouterr().out.startswith(f"{group}: 1 message again, 0 passed over, in 4 queues\n")
 
 
 def test_where_nobody_can_be_asked_it_does_nothing_without_yes(

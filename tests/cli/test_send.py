@@ -283,6 +283,14 @@ def test_a_pipe_that_stays_open_is_sent_from_at_once_and_ctrl_c_says_what_is_sto
     assert "stored: 2 messages; nothing from line 4 on was sent: `tail -n +4` has the rest\n" == said
 
 
+def test_one_message_that_cannot_be_sent_has_one_cause(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It said before that it was tried again until the cluster answers."""
+    assert ExitCode.UNREACHABLE == main.run(["send", topic, "x", "--name-server", "127.0.0.1:9"])
+    cause, hint = capsys.readouterr().err.splitlines()
+    assert cause.startswith("error: no name server answers (127.0.0.1:9): ")
+    assert hint.startswith("hint: ")
+
+
 def test_where_a_file_broke_off_its_name_is_in_the_way_on(
     box: ThreadBox, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -84,7 +84,8 @@ def execute(arguments: argparse.Namespace) -> int:
         raise UsageWrong("send: give one of BODY, `-` for stdin, and --file FILE")
     if arguments.ndjson and arguments.body not in {None, "-"}:
         raise UsageWrong("send: --ndjson reads lines; give `-` for stdin, or --file FILE")
-    cluster = connect.cluster_options(arguments, level="error")  # what fails ends the command, and is its error
+    # Many lines may wait for a broker that comes back; of one message its error says all.
+    cluster = connect.cluster_options(arguments, level="warning" if arguments.ndjson else "error")
     with _opened(arguments) as source:
         if arguments.ndjson:
             return asyncio.run(_send_lines(arguments, cluster, InputLines(source)))
