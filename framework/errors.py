@@ -145,6 +145,10 @@ _OF_NAME_SERVERS = re.compile(r"\((105|106|206)\)")
 """Requests for routes, brokers and topics, which nobody else takes (3: the request is not supported)."""
 
 
+_MISSING = re.compile(r"topic\[([\w%|-]+)\] not exist", re.ASCII)
+"""As brokers say that they have no such topic, and make none by themselves."""
+
+
 class Refused(FrameworkError):
     """A broker or name server answered with an error code: `code`, and its text, `remark`."""
 
@@ -153,10 +157,15 @@ class Refused(FrameworkError):
     def __init__(self, code: int, remark: str, *, request: str, peer: str) -> None:
         self.is_of_the_user = _OF_THE_USER.search(remark) is not None
         """Whether the broker does not know the user, or its key is wrong; else it refuses the request."""
-        remedy = "; check cluster.credentials" if self.is_of_the_user else ""
-        if code == 3 and _OF_NAME_SERVERS.search(request):
+        told, remedy = remark.strip().removesuffix("."), ""
+        if self.is_of_the_user:
+            remedy = "; check cluster.credentials"
+        elif code == 3 and _OF_NAME_SERVERS.search(request):
             remedy = "; name servers know it: is this the address of a broker or a proxy?"
-        said = remark.strip().removesuffix(".") + remedy if remedy else remark or "no remark"
+        elif code == 17 and (missing := _MISSING.match(remark)):
+            # What follows is "apply first please!", and a link.
+            told, remedy = missing[0], f"; create it: mqadmin updateTopic -c CLUSTER -t {missing[1]}"
+        said = told + remedy if remedy else remark or "no remark"
         super().__init__(f"{request} refused by {peer}: code {code}, {said}")
         self.code = code
         self.remark = remark

@@ -20,6 +20,7 @@ import pytest
 from framework.cli import main
 from framework.cli.exit_codes import ExitCode
 from framework.cli.ndjson import fields_of
+from framework.errors import Refused
 from tests.patience import wait_until
 from tests.reading.threads import ThreadBox, thread_box
 
@@ -289,6 +290,21 @@ def test_one_message_that_cannot_be_sent_has_one_cause(topic: str, capsys: pytes
     cause, hint = capsys.readouterr().err.splitlines()
     assert cause.startswith("error: no name server answers (127.0.0.1:9): ")
     assert hint.startswith("hint: ")
+
+
+@pytest.mark.parametrize(
+    "end", ["\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.", "", " See x"]
+)
+def test_a_topic_that_brokers_do_not_make_has_its_way_out(end: str) -> None:
+    """In one line: a stock broker has a second one with a link."""
+    remark = f"topic[shop-orders] not exist, apply first please!{end}"
+    error = Refused(17, remark, request="SEND_MESSAGE_V2 (310)", peer="broker-a")
+
+    assert str(error) == (
+        "SEND_MESSAGE_V2 (310) refused by broker-a: code 17, topic[shop-orders] not exist; "
+        "create it: mqadmin updateTopic -c CLUSTER -t shop-orders"
+    )
+    assert remark == error.remark
 
 
 def test_where_a_file_broke_off_its_name_is_in_the_way_on(
