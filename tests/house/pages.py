@@ -57,8 +57,8 @@ working directory. `~` is the home directory. Modules are imported by name.
 **Checks.** `framework-app config explain` shows every value and where it was written.
 `framework-app check` reports all errors, with file and line.
 
-**Changes while running.** The files are watched, and SIGHUP reads them at once. In `dev`, and with `--reload`, each edit
-restarts the application instead. What an edit does:
+**Changes while running.** The files are watched, and SIGHUP reads them at once. In `dev`, and with `--reload`, each
+edit restarts the application instead. What an edit does:
 
 | changes | effect of an edit |
 |---|---|
