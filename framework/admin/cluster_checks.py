@@ -12,6 +12,7 @@ from framework.admin.facts import (
     DISK_FULL,
     INDEX,
     KEPT_HOURS,
+    NAME_SERVERS,
     PERMISSION,
     POOL,
     SQL,
@@ -53,13 +54,14 @@ def _name_servers(facts: ClusterFacts) -> Iterator[Said]:
                 "start it, or take it out of cluster.name_servers: each process that chooses it first waits for it",
                 "warning",
             )
-        elif missing := sorted(known.difference(told)):
-            yield Finding(
-                f"a name server does not know {', '.join(missing)}, which another one knows",
-                f"name server {server}",
-                f"name {server} in namesrvAddr of broker.conf; who asks this one sees a part of the queues",
-                "severe",
-            )
+        else:
+            for broker in sorted(known.difference(told)):
+                yield Finding(
+                    f"a name server does not know {broker}, which another one knows: clients that ask it miss queues",
+                    f"name server {server}",
+                    _register(facts, broker, server),
+                    "severe",
+                )
     if not known and not all(isinstance(told, FrameworkError) for told in facts.name_servers.values()):
         yield Finding(
             "no broker is registered",
@@ -67,6 +69,15 @@ def _name_servers(facts: ClusterFacts) -> Iterator[Said]:
             "set namesrvAddr in broker.conf to this name server, and start the broker",
             "severe",
         )
+
+
+def _register(facts: ClusterFacts, name: str, server: str) -> str:
+    """What has a broker tell one name server more of itself."""
+    broker = next((each for each in facts.brokers if each.name == name), None)
+    told = None if broker is None or isinstance(broker.settings, FrameworkError) else broker.settings.get(NAME_SERVERS)
+    if broker is None or not told:
+        return f"name {server} in namesrvAddr of the broker's broker.conf, and restart it"
+    return switch_on(facts, broker, NAME_SERVERS, f"{told};{server}", then="it registers there within a minute or two")
 
 
 def _credentials(facts: ClusterFacts) -> Iterator[Said]:

@@ -11,7 +11,7 @@ from functools import partial
 from threading import Event
 
 from framework.admin import dead_letters
-from framework.admin.cluster import BROKER_CONFIG, BROKERS, Admin, BrokerPlace
+from framework.admin.cluster import BROKER_CONFIG, BROKERS, Admin, Answers, BrokerPlace
 from framework.admin.findings import Told, given, tried
 from framework.admin.groups import GROUP_CONFIGS, GroupMember, GroupView, view
 from framework.admin.positions import Positions, positions
@@ -36,9 +36,11 @@ TIMERS = "timerWheelEnable"
 POOL = "transientStorePoolEnable"
 BODY_MAX = "maxMessageSize"
 KEPT_HOURS = "fileReservedTime"
+NAME_SERVERS = "namesrvAddr"
 DISK_FULL = "diskSpaceWarningLevelRatio"
 SETTINGS = frozenset({
     CREATES_TOPICS, CREATES_GROUPS, SQL, PERMISSION, INDEX, TIMERS, POOL, BODY_MAX, KEPT_HOURS, DISK_FULL,
+    NAME_SERVERS,
 })  # fmt: skip
 DISK_USED = "commitLogDiskRatio"
 LATELY_MS = 3_600_000
@@ -159,7 +161,7 @@ def cluster(admin: Admin, now_ms: Callable[[], int]) -> ClusterFacts:
         for server in admin.settings.name_servers
     }
     absent = admin.absent(places)
-    templates = tried(lambda: admin.reach.ask_name_server(exchanges.route(AUTO_CREATE_TOPIC)))
+    templates = admin.ask_name_servers(exchanges.route(AUTO_CREATE_TOPIC))
     brokers = [
         replace(_broker(admin, places[name], now_ms), has_template=_has_queues(templates, name))
         for name in sorted(places)
@@ -167,10 +169,10 @@ def cluster(admin: Admin, now_ms: Callable[[], int]) -> ClusterFacts:
     return ClusterFacts(told, brokers, absent)
 
 
-def _has_queues(route: Told[TopicRoute | None], broker: str) -> bool | None:
-    if isinstance(route, FrameworkError):
-        return None
-    return route is not None and any(data.broker_name == broker for data in route.queues)
+def _has_queues(routes: Answers[TopicRoute | None], broker: str) -> bool | None:
+    """One name server may not know the broker; unless all have answered, it is not known that none does."""
+    queues = [data for route in routes.found.values() if route is not None for data in route.queues]
+    return any(data.broker_name == broker for data in queues) or (None if routes.failed else False)
 
 
 def _broker(admin: Admin, place: BrokerPlace, now_ms: Callable[[], int]) -> BrokerFacts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from framework.cli import main
 from framework.cli.exit_codes import ExitCode
+from framework.net.real_clock import RealClock
 from framework.reading.link import Link
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
@@ -189,6 +191,47 @@ def test_dead_letters_that_grow_are_replayed_by_the_remedy(
 
     ward.is_well(group)
     mended.stop()
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "words"),
+    [
+        ({"tags": "red"}, {}, "members subscribe differently"),
+        ({"orderly": True}, {}, "orderly and concurrent members"),
+        ({"allocation": "circle"}, {}, "different strategies"),
+        ({}, {"broadcast": True}, "members differ in their model"),
+    ],
+)
+def test_a_member_of_ours_that_differs_from_java_s(
+    ward: Ward, filled: Callable[..., str], capsys: Shell, ours: dict[str, Any], theirs: dict[str, Any], words: str
+) -> None:
+    topic = filled()
+    group = f"odd-{topic}"
+    member = ward.java.consume(ward.name_server, group, topic, **theirs)
+    application = ward.begin(group, topic, **ours)
+
+    def differ() -> bool:
+        main.run(["doctor", group, "--stuck-after", "0s", "--name-server", ward.name_server])
+        return words in capsys.readouterr().out
+
+    wait_until(differ, words)
+    assert "severe" == only(found(capsys, ward.name_server, group, code=ExitCode.FAILED), words)["severity"]
+    application.stop()
+    member.leave()
+
+
+@pytest.mark.parametrize(("off_ms", "severity"), [(-40_000, "warning"), (3_600_000, "severe")])
+def test_a_clock_that_is_off(
+    cluster: Addresses, capsys: Shell, monkeypatch: pytest.MonkeyPatch, off_ms: int, severity: str
+) -> None:
+    """This machine's: which of two is wrong cannot be told."""
+    now_ms = RealClock.now_ms
+    monkeypatch.setattr(RealClock, "now_ms", lambda clock: now_ms(clock) + off_ms)
+    main.run(["doctor", "--json", "--stuck-after", "0s", "--name-server", cluster.name_server])
+
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    row = only(rows, "the clocks differ", "behind this machine's" if off_ms > 0 else "ahead of this machine's")
+    assert (severity, True) == (row["severity"], row["remedy"].startswith("synchronize both (chrony"))
 
 
 READS = {

@@ -21,6 +21,7 @@ from framework.errors import FrameworkError
 from framework.reading import Reader, ReaderSettings
 from framework.wire.bodies.config import GroupConfig
 from tests.admin.members import Member, online
+from tests.interop import probe
 from tests.interop.application import Application
 from tests.interop.cluster import Cluster, Shape
 from tests.interop.java_peer import JavaPeer, Outgoing, PeerError, User
@@ -29,7 +30,7 @@ from tests.interop.mqadmin import Admin
 from tests.interop.processes import Nursery
 from tests.interop.test_box_users import ACCESS_CONTROL, ROOT
 from tests.interop.test_doctor import found, only
-from tests.patience import wait_until
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("doctor_remedies")]
 
@@ -377,3 +378,20 @@ def test_brokers_that_lose_messages_or_refuse_them(pair: Patient, numbers: Any) 
     pair.mend(row)
     kept = pair.admin.run("getBrokerConfig", "-b", pair.brokers["broker-a"])
     assert re.search(r"^fileReservedTime += +72$", kept, re.MULTILINE)
+
+
+def test_a_name_server_that_does_not_know_the_broker(
+    nursery: Nursery, tmp_path: Path, java: JavaPeer, capsys: Shell
+) -> None:
+    other = Shape(brokers=0)
+    with Cluster(tmp_path / "one", nursery) as one, Cluster(tmp_path / "other", nursery, other) as lonely:
+        patient = Patient(one.name_server, dict(one.addresses.brokers), java, capsys)
+        both = f"{one.name_server},{lonely.name_server}"
+        rows = found(capsys, both, code=ExitCode.FAILED)
+        patient.mend(only(rows, "a name server does not know broker-a", f"name server {lonely.name_server}"))
+
+        wait_until(lambda: probe.known_brokers(lonely.name_server), "the broker registers there", 5 * PATIENCE_S)
+        assert [] == found(capsys, both, code=ExitCode.CLEAN)
+
+        lonely.kill("namesrv")
+        assert "warning" == only(found(capsys, both, code=ExitCode.CLEAN), "a name server does not answer")["severity"]

@@ -187,5 +187,13 @@ def test_a_broker_that_does_not_answer_is_waited_for_once(
             assert ExitCode.FAILED == code
             assert 1 == len(waited), (words, waited)
             assert re.search(rf"^unknown: broker-b: .*no answer from {address}", watcher.errors, re.MULTILINE)
+        waited.clear()
+        code, rows = watcher.rows("doctor", GROUP, "--stuck-after", "0s", "--set", "cluster.request_timeout=1s")
+        assert (ExitCode.CLEAN, 1) == (code, len(waited))
+        silent = [row for row in rows if row["where"] == "broker-b"]
+        assert len(silent) > 8
+        for row in silent:
+            assert "unknown" == row["severity"]
+            assert f"no answer from {address}" in row["finding"]
     finally:
         os.kill(stopped, signal.SIGCONT)
