@@ -153,5 +153,5 @@ class RetryRooms:
 def _complaint(group: str, broker: str, queues: int) -> str:
     return (
         f"group {group}: retryQueueNums is {queues} at broker {broker}, which would lose each message that fails; "
-        f"set it with `mqadmin updateSubGroup -g {group} -q 1`"
+        f"`framework-app doctor {group}` has the command that sets it"
     )

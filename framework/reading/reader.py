@@ -177,7 +177,7 @@ class Reader:
         except (Refused, BrokerUnreachable):
             has_room = True  # 4.x knows no such question; nobody is held up by what a broker cannot say
         if not has_room:
-            remark = f"group {group} has no retry queue there: set it with `mqadmin updateSubGroup -g {group} -q 1`"
+            remark = f"group {group} has no retry queue there: `framework-app doctor {group}` says how to set it"
             name = request_name(RequestCode.CONSUMER_SEND_MSG_BACK)
             raise Refused(ResponseCode.NO_PERMISSION, remark, request=name, peer=queue.broker)
         return is_dead

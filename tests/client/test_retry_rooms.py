@@ -61,7 +61,7 @@ def test_each_broker_of_the_topics_is_asked_once_for_each_group() -> None:
         (complaint,) = rooms.complaints("billing")
         assert complaint == rooms.complaint("billing", "b")
         assert "group billing: retryQueueNums is 0 at broker b" in complaint
-        assert "mqadmin updateSubGroup -g billing -q 1" in complaint
+        assert "`framework-app doctor billing` has the command" in complaint
 
         cluster.scripts[B] = with_queues(1)
         await rooms.look(GROUPS)

@@ -46,7 +46,7 @@ def test_a_start_is_refused_with_what_is_wrong_and_the_way_out(orderly: bool) ->
             await send(broker, "orders", "a")
             has_queues(broker, 0)
             settings = AppSettings.model_validate({"cluster": {"name_servers": [broker.address]}})
-            complaint = r"group billing: retryQueueNums is 0 .* updateSubGroup -g billing"
+            complaint = r"group billing: retryQueueNums is 0 .* `framework-app doctor billing`"
             with pytest.raises(ConfigurationError, match=complaint):
                 await App(settings, [bill], plugins=PluginHost()).run()
             assert not any(node.members.client_ids("billing") for node in broker.nodes), "it never joined"
