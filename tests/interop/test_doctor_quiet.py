@@ -50,6 +50,12 @@ class Ward:
         folder.mkdir()
         return Application(self._nursery, folder, self.name_server, topic=topic, group=group, **options)
 
+    def says(self, words: str, group: str, *options: str) -> bool:
+        """Whether one look has these words; two may differ while things come about."""
+        self._shell.readouterr()
+        main.run(["doctor", group, "--name-server", self.name_server, *(options or ("--stuck-after", "0s"))])
+        return words in self._shell.readouterr().out
+
     def is_well(self, group: str, *words: str, code: ExitCode = ExitCode.CLEAN) -> None:
         rows = found(self._shell, self.name_server, group, *words, code=code)
         assert not {"severe", "warning"} & {row["severity"] for row in rows}, rows
@@ -153,13 +159,9 @@ def test_a_group_that_stands_behind_one_message(
     application = ward.begin(group, topic, handlers=stuck_app, environment=variables)
     application.received(5)
 
-    rows: list[dict[str, Any]] = []
-
-    def stands() -> bool:
-        rows[:] = found(capsys, ward.name_server, group, "--stuck-after", "1s", code=ExitCode.CLEAN)
-        return "the queue stands at offset" in str(rows)
-
-    wait_until(stands, "it is a second old")
+    look = (group, "--stuck-after", "1s")
+    wait_until(lambda: ward.says("the queue stands at offset", *look), "it is a second old")
+    rows = found(capsys, ward.name_server, *look, code=ExitCode.CLEAN)
     row = only(rows, "the queue stands at offset")
     command = row["remedy"].partition("framework-app ")[2].partition(";")[0].split()
     assert ExitCode.CLEAN == main.run([*command, "--json", "--name-server", ward.name_server])
@@ -174,13 +176,9 @@ def test_dead_letters_that_grow_are_replayed_by_the_remedy(
     group = f"failing-{topic}"
     failing = ward.begin(group, topic, failures=1, max_retries=0, breaker=0)
     failing.received(4)
-    rows: list[dict[str, Any]] = []
-
-    def grow() -> bool:
-        rows[:] = found(capsys, ward.name_server, group, code=ExitCode.CLEAN)
-        return "dead letters grow: 4 within the last hour; 4 wait" in str(rows)
-
-    wait_until(grow, "the letters")
+    words = "dead letters grow: 4 within the last hour; 4 wait"
+    wait_until(lambda: ward.says(words, group), "the letters")
+    rows = found(capsys, ward.name_server, group, code=ExitCode.CLEAN)
     remedy = only(rows, "dead letters grow")["remedy"]
     failing.stop()
     for part in ("dlq list", "dlq replay"):
@@ -210,11 +208,7 @@ def test_a_member_of_ours_that_differs_from_java_s(
     member = ward.java.consume(ward.name_server, group, topic, **theirs)
     application = ward.begin(group, topic, **ours)
 
-    def differ() -> bool:
-        main.run(["doctor", group, "--stuck-after", "0s", "--name-server", ward.name_server])
-        return words in capsys.readouterr().out
-
-    wait_until(differ, words)
+    wait_until(lambda: ward.says(words, group), words)
     assert "severe" == only(found(capsys, ward.name_server, group, code=ExitCode.FAILED), words)["severity"]
     application.stop()
     member.leave()
