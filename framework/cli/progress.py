@@ -36,6 +36,9 @@ class ProgressLine:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.clear()
+
+    def clear(self) -> None:
         """Take the line away: what comes next says it all."""
         if self._drawn:
             sys.stderr.write("\r\x1b[K")

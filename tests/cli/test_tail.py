@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from framework import Message
 from framework.cli import main
+from framework.cli.commands import tail
 from framework.cli.exit_codes import ExitCode
 from tests.reading.threads import ThreadBox, thread_box
 
@@ -53,6 +56,26 @@ def test_key_tag_and_limit_choose(box: ThreadBox, capsys: pytest.CaptureFixture[
     assert 15 == len(tailed(box, capsys, "--from", "earliest", "--tag", "paid"))
     assert 4 == len(tailed(box, capsys, "--from", "-1h", "--limit", "4"))
     assert ["order 3"] == [line[-7:] for line in tailed(box, capsys, "--from", "earliest", "--sql", "KEYS = 'k3 all'")]
+
+
+def test_while_a_key_is_looked_for_a_terminal_has_a_bar_that_goes_before_a_message_is_shown(
+    box: ThreadBox, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million messages take half a minute, in which nothing else would be seen."""
+    monkeypatch.setattr(tail, "PROGRESS_EACH", 4)
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr("sys.stdout", terminal)
+
+    assert ExitCode.CLEAN == main.run(
+        ["tail", "orders", "--from", "earliest", "--key", "k5", "--name-server", box.address]
+    )
+    drawn, message, more = re.split(r"(20\d\d-\S+  broker-a:0:5  .*\n)", terminal.getvalue())
+    assert re.fullmatch(r"\rlooking \[#+ *\]  31%\r\x1b\[K", drawn)
+    assert message.endswith("order 5\n")
+    assert more.startswith("\rlooking [")
+    assert more.endswith("\r\x1b[Ktail: 1 shown of 16 looked at\n")
 
 
 def test_what_was_shown_was_looked_at(

@@ -8,15 +8,16 @@ from __future__ import annotations
 import argparse
 import base64
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from framework.cli import connect, options, output, table
 from framework.cli.exit_codes import ExitCode
+from framework.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
-    from framework.admin.browse import Scan
+    from framework.admin.browse import Scan, Span
     from framework.admin.cluster import Admin
     from framework.admin.moments import Moment
     from framework.model.message import Message
@@ -33,6 +34,7 @@ examples:
 """
 DEFAULT = "-10"
 BODY_SHOWN = 200
+PROGRESS_EACH = 1_000
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -63,12 +65,17 @@ def execute(arguments: argparse.Namespace) -> int:
     start = arguments.begin or begin("latest" if arguments.follow else DEFAULT)
     scan, shown, seen = browse.Scan(), 0, 0
     try:
-        with connect.admin(arguments) as admin:
+        with connect.admin(arguments) as admin, ProgressLine("looking") as progress:
             connect.say_absent(admin)
-            for message in _found(admin, arguments, wanted, start, scan):
+            ranges = browse.spans(admin, admin.wrapped(arguments.topic), start)
+            total = sum(each.end - each.begin for each in ranges)
+            for message in _found(admin, arguments, wanted, start, ranges, scan):
                 seen += 1
                 if arguments.key is not None and arguments.key not in message.keys:
+                    if seen % PROGRESS_EACH == 0:
+                        progress.advance(scan.scanned, total)
                     continue
+                progress.clear()
                 output.say(output.as_json(row_of(admin, message)) if arguments.json else line_of(message))
                 shown += 1
                 if shown == arguments.limit or output.is_unheard():
@@ -82,10 +89,11 @@ def execute(arguments: argparse.Namespace) -> int:
     return ExitCode.CLEAN
 
 
-def _found(admin: Admin, arguments: argparse.Namespace, wanted: Filter, start: Moment, scan: Scan) -> Iterator[Message]:
+def _found(
+    admin: Admin, arguments: argparse.Namespace, wanted: Filter, start: Moment, ranges: Sequence[Span], scan: Scan
+) -> Iterator[Message]:
     from framework.admin import browse
 
-    ranges = browse.spans(admin, admin.wrapped(arguments.topic), start)
     found = browse.messages(admin, wanted, ranges, scan)
     if start.kind == "last":  # of all queues together, where each had so many
         found = iter(deque(found, maxlen=start.value))
