@@ -107,6 +107,19 @@ def test_the_command_of_the_banner_names_a_namespace_that_was_an_option(folder: 
         assert 0 == running.end(signal.SIGINT)
 
 
+def test_what_the_listener_says_at_the_start_is_no_line_of_the_banner(folder: Path, capfd: Capture) -> None:
+    """It was said before logging was set up: on stdout, in a form of its own."""
+    (folder / "framework-app.yaml").write_text(
+        f'observe: {{ listen: "127.0.0.1:{free_port()}" }}\nlogging: {{ format: json }}\n'
+    )
+    with command("dev", "orders.py", folder=folder) as running:
+        running.until("ready: ")
+        assert running.lines[0].startswith("cluster: ")
+        assert 0 == running.end(signal.SIGINT)
+
+    assert '"event": "listener opened"' in capfd.readouterr().err
+
+
 def test_a_port_stays_over_changes_and_starts_and_new_consumers_are_shown(folder: Path, capfd: Capture) -> None:
     port, errors = free_port(), Errors(capfd)
     with command("dev", "orders.py", "--port", str(port), folder=folder) as running:

@@ -69,7 +69,6 @@ class _BuiltIn:
         """Where it listens; the cluster that was named, where one was. Loading it takes longer than starting it."""
         if self.name_server:
             return self.name_server
-        options.set_up_logs(self._arguments)
         if self._arguments.name_server:
             for option in ("--box-plugin", "--port"):
                 if getattr(self._arguments, option.strip("-").replace("-", "_")):
@@ -179,6 +178,7 @@ async def _develop(arguments: argparse.Namespace) -> int:
 
         return watched_files(arguments)()
 
+    options.set_up_logs(arguments)  # before the sockets, which have something to say
     place = of_parent(arguments)
     child = options.for_child(
         arguments,
