@@ -66,18 +66,6 @@ class ConsumeStatus(Body):
     consume_failed_count: int = wire("consumeFailedMsgs", default=0)
 
 
-class StatsOfTime(Body):
-    """What a broker counted within some time; `tps` is its share of a second."""
-
-    a_second: float = wire("tps", default=0.0)
-
-
-class BrokerStats(Body):
-    """The answer to BrokerStatsRequest: one figure, over three times."""
-
-    minute: StatsOfTime = wire("statsMinute")
-
-
 class RunningInfo(Body):
     """The answer to RunningInfoRequest."""
 
