@@ -329,6 +329,7 @@ def test_a_mistake_beside_the_usual_ones_is_a_line_with_the_way_out(
     files = {"shop.py": mistake.handlers, "framework-app.yaml": mistake.settings, mistake.more[0]: mistake.more[1]}
     for name, content in files.items():
         (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        monkeypatch.delitem(sys.modules, Path(name).stem, raising=False)  # another test's
     for name, value in zip(mistake.variables[::2], mistake.variables[1::2], strict=True):
         monkeypatch.setenv(name, value)
     app = () if mistake.words and not mistake.words[0].startswith("-") else ("shop.py",)
