@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import dis
-import os
 import signal
-import sys
-import traceback
 from collections.abc import Iterator
-from pathlib import Path
 from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType, TracebackType
 
+from framework import authors
 from framework.core.results import failure_of
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
-_OURS = f"{Path(__file__).parents[1]}{os.sep}"
 _UNAWAITED = (CoroutineType, AsyncGeneratorType)
 
 
@@ -51,11 +47,9 @@ def raised(error: BaseException) -> str:
 
 
 def line_of(error: BaseException) -> str | None:
-    """The deepest line that is neither the import system's, nor ours, nor an installed library's: the user's own."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
-    own = [frame for frame in frames if "site-packages" not in frame.filename and not frame.filename.startswith(_OURS)]
-    chosen = [frame for frame in own if not frame.filename.startswith(sys.base_prefix)] or own
-    return f"{chosen[-1].filename}:{chosen[-1].lineno}" if chosen else None
+    """The user's own line, with its file."""
+    found = authors.line_of(error)
+    return f"{found[0].f_code.co_filename}:{found[1]}" if found is not None else None
 
 
 def reject_coroutine(answer: object, name: str) -> None:

@@ -6,11 +6,10 @@ has a limit: properties share 32 KB with those of the sender, which come first.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import FrameType, TracebackType
 
+from framework import authors
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 
@@ -27,9 +26,6 @@ NAMES = frozenset({REASON, ERROR, TIME, MEMBER, ATTEMPTS, ORIGIN, LINE})
 
 REASON_BYTES_MAX = 1_024
 ERROR_BYTES_MAX = 128
-_OURS = f"{__file__.rpartition('/model/')[0]}/"
-_OTHERS = ("site-packages", "dist-packages", contextlib.__file__.rpartition("/")[0], "<")
-"""In the paths of what the handler's author did not write: packages, the standard library, what has no file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +55,14 @@ class DeathReason:
 
 
 def line_of(error: BaseException | None) -> str:
-    """`orders.py:41`: the innermost line of the author's own code, else the innermost that is not the framework's."""
-    trace: TracebackType | None = None if error is None else error.__traceback__
-    last = own = ""
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if not file.startswith(_OURS):
-            last = f"{_shown(trace.tb_frame)}:{trace.tb_lineno}"
-            own = own if any(each in file for each in _OTHERS) else last
-        trace = trace.tb_next
-    return own or last
-
-
-def _shown(frame: FrameType) -> str:
-    """The file, from its top package on."""
+    """`orders.py:41`: the line of its author's code, the file from its top package on; empty where there is none."""
+    found = authors.line_of(error)
+    if found is None:
+        return ""
+    frame, number = found
     parts = frame.f_code.co_filename.split("/")
     depth = str(frame.f_globals.get("__name__", "")).count(".") + (parts[-1] == "__init__.py")
-    return "/".join(parts[-depth - 1 :])
+    return f"{'/'.join(parts[-depth - 1 :])}:{number}"
 
 
 def origin_of(queue: MessageQueue, offset: int) -> str:

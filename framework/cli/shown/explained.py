@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 
+from framework.authors import is_pythons
 from framework.cli import output
 from framework.cli.exit_codes import ExitCode
 from framework.errors import (
@@ -69,7 +70,7 @@ def behind(error: Exception) -> Exception:
     if isinstance(error, ImportError | AttributeError):
         for name in sorted(sys.stdlib_module_names & sys.modules.keys()):
             file = str(getattr(sys.modules[name], "__file__", None) or "")
-            if file and not file.startswith(sys.base_prefix) and "site-packages" not in file:
+            if file and not is_pythons(file) and "site-packages" not in file:
                 return ModuleMissing(
                     f"Python has a module {name!r} already, and this file hides it; rename it", place=file
                 )
