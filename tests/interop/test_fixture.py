@@ -72,7 +72,7 @@ def test_mqadmin_answers(cluster: Addresses, admin: Admin) -> None:
 @pytest.mark.interop
 def test_what_mqadmin_prints_for_a_failure_is_an_error(admin: Admin) -> None:
     """mqadmin itself exits with 0."""
-    with pytest.raises(AdminError, match="consumerProgress -g nobody-ever-was"):
+    with pytest.raises(AdminError, match=r"consumerProgress -n \S+ -g nobody-ever-was"):
         admin.run("consumerProgress", "-g", "nobody-ever-was")
 
 
