@@ -164,7 +164,7 @@ class Refused(FrameworkError):
             remedy = "; name servers know it: is this the address of a broker or a proxy?"
         elif code == 17 and (missing := _MISSING.match(remark)):
             # What follows is "apply first please!", and a link.
-            told, remedy = missing[0], f"; create it: mqadmin updateTopic -c CLUSTER -t {missing[1]}"
+            told, remedy = missing[0], f"; create it: mqadmin updateTopic -n NAME_SERVER -c CLUSTER -t {missing[1]}"
         said = told + remedy if remedy else remark or "no remark"
         super().__init__(f"{request} refused by {peer}: code {code}, {said}")
         self.code = code

@@ -181,7 +181,7 @@ def queues(
     if not route.readable:
         raise ClusterCannot(
             f"{topic} may not be read: brokers before 5.0 make it for writing only; "
-            f"`mqadmin updateTopicPerm -t {topic} -p 6` lets it be read"
+            f"`mqadmin updateTopicPerm -n {admin.settings.name_servers[0]} -c CLUSTER -t {topic} -p 6` lets it be read"
         )
     name, reach_name, found = replay_group(admin, group), reach_group(admin, group), []
     for queue in route.readable:

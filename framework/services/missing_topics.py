@@ -83,8 +83,8 @@ class MissingTopics:
             return False  # who may not ask is told what would be said to others
 
 
-def remedy_of(topic: str, reason: str = NO_TOPIC, cluster: str = "CLUSTER") -> str:
-    """What makes it, or lets it be read."""
+def remedy_of(topic: str, reason: str = NO_TOPIC, *, server: str = "NAME_SERVER", cluster: str = "CLUSTER") -> str:
+    """What makes it, or lets it be read. mqadmin asks on the internet for a name server that it is not told."""
     if reason == NO_TOPIC:
-        return f"mqadmin updateTopic -c {cluster} -t {topic}, or look for a mistake in its name"
-    return f"mqadmin updateTopicPerm -c {cluster} -t {topic} -p 6"
+        return f"mqadmin updateTopic -n {server} -c {cluster} -t {topic}, or look for a mistake in its name"
+    return f"mqadmin updateTopicPerm -n {server} -c {cluster} -t {topic} -p 6"

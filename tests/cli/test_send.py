@@ -303,7 +303,7 @@ def test_a_topic_that_brokers_do_not_make_has_its_way_out(end: str) -> None:
 
     assert str(error) == (
         "SEND_MESSAGE_V2 (310) refused by broker-a: code 17, topic[shop-orders] not exist; "
-        "create it: mqadmin updateTopic -c CLUSTER -t shop-orders"
+        "create it: mqadmin updateTopic -n NAME_SERVER -c CLUSTER -t shop-orders"
     )
     assert remark == error.remark
 

@@ -73,6 +73,7 @@ def test_each_event_has_a_row_and_each_row_an_event() -> None:
         ),
         ("queue stalled", PAGE.replace("`pull_age_ms`", ""), "fields that its row lacks: pull_age_ms"),
     ],
+    ids=lambda each: "page" if "\n" in each else each,
 )
 def test_a_page_that_is_not_as_the_sources_are_is_seen(event: str, page: str, complaint: str) -> None:
     changed = {**events(), "services": {event: Event({"error"}, {}), **events()["services"]}}

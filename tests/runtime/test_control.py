@@ -439,6 +439,6 @@ def test_giving_up_says_which_topic_is_missing_and_how_to_make_it() -> None:
         assert f"within 100ms (name servers {broker.address}); no name server knows topic orders, and" in str(
             raised.value
         )
-        assert "; mqadmin updateTopic -c DefaultCluster -t orders, " in str(raised.value)
+        assert f"; mqadmin updateTopic -n {broker.address} -c DefaultCluster -t orders, " in str(raised.value)
 
     run(scenario)

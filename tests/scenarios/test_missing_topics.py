@@ -21,8 +21,8 @@ CREATES_TOPICS = "autoCreateTopicEnable"
 NO_TOPIC = "the name server knows no such topic yet"
 NOT_READABLE = "the topic may not be read: no broker offers a queue of it to consumers"
 NOWHERE = "no name server knows topic later, and brokers make none by themselves (autoCreateTopicEnable=false)"
-MAKE_IT = "mqadmin updateTopic -c {} -t later, or look for a mistake in its name"
-OPEN_IT = "mqadmin updateTopicPerm -c CLUSTER -t later -p 6"
+MAKE_IT = "mqadmin updateTopic -n {} -c {} -t later, or look for a mistake in its name"
+OPEN_IT = "mqadmin updateTopicPerm -n NAME_SERVER -c CLUSTER -t later -p 6"
 
 
 def handlers(*topics: str) -> list[Consumer[..., Any]]:
@@ -57,7 +57,7 @@ def put(node: Node, perm: int) -> None:
 @pytest.mark.parametrize(
     ("creates", "perm", "reason", "remedy"),
     [
-        (False, None, NO_TOPIC, MAKE_IT.format("CLUSTER")),
+        (False, None, NO_TOPIC, MAKE_IT.format("NAME_SERVER", "CLUSTER")),
         (False, PERM_WRITE, NOT_READABLE, OPEN_IT),
         (True, PERM_WRITE, NOT_READABLE, OPEN_IT),
         (True, None, None, ""),
@@ -117,15 +117,13 @@ def test_the_only_topic_is_missing_and_no_broker_makes_it() -> None:
 
         assert machine.app is not None
         picture = machine.app.snapshot()
-        why = f"{NOWHERE}; {MAKE_IT.format('DefaultCluster')}"
+        make_it = MAKE_IT.format(story.cluster.name_servers, "DefaultCluster")
         assert ("starting", True) == (
             picture.phase,
-            f"no broker has accepted this member's heartbeat yet: {why}" in picture.not_ready,
+            f"no broker has accepted this member's heartbeat yet: {NOWHERE}; {make_it}" in picture.not_ready,
         )
         lines = said(story, "heartbeat not accepted")
-        assert [(NOWHERE, MAKE_IT.format("DefaultCluster"))] * 3 == [
-            (each.fields["reason"], each.fields["remedy"]) for each in lines
-        ]
+        assert [(NOWHERE, make_it)] * 3 == [(each.fields["reason"], each.fields["remedy"]) for each in lines]
 
         put(node, PERM_READ_WRITE)
         await story.within("10s").until(lambda _: machine.app is not None and machine.app.snapshot().phase == "running")

@@ -183,7 +183,7 @@ class BrokerSearch:
             shown += f" and {len(topics) - SHOWN_MAX} more"
         if self._clusters and topics:
             reason = f"no name server knows {shown}, and brokers make none by themselves (autoCreateTopicEnable=false)"
-            return reason, remedy_of(topics[0], cluster=self._clusters[0])
+            return reason, remedy_of(topics[0], server=self._cluster.options.name_servers[0], cluster=self._clusters[0])
         return f"no name server names a broker of {shown} yet", "start a broker, or set namesrvAddr in its broker.conf"
 
 
