@@ -78,7 +78,7 @@ def said_in_seconds(folder: Path, *arguments: str) -> list[str]:
     """The warnings of a run that has named its trouble, and then had some seconds to name it again."""
     with running(folder, "run", "shop.py", *arguments) as run:
         until(run, "not connected")
-        time.sleep(3)
+        time.sleep(3)  # that nothing is said again can only be waited for
         assert ExitCode.CLEAN == run.end(signal.SIGINT)
     return warnings(run, folder)
 
