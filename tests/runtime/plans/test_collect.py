@@ -33,6 +33,8 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (folder / "orders.py").write_text(GOOD)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in [each for each in sys.modules if each.partition(".")[0] == "shop"]:
+        monkeypatch.delitem(sys.modules, name)  # another test's, which was in a folder that is gone
     before = set(sys.modules)
     yield folder
     for name in sorted(set(sys.modules) - before):
