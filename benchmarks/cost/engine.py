@@ -159,6 +159,13 @@ class Listener:
     def after_consume(self, delivery: Delivery, outcome: Outcome, elapsed_ms: float) -> None: ...
 
 
+class Surrounding:
+    """A plugin that has nothing to put around most messages, as where one trace in a hundred is kept."""
+
+    @hookimpl
+    def around_consume(self, delivery: Delivery) -> None: ...
+
+
 async def on_a_task(message: Message) -> None: ...
 
 
@@ -182,6 +189,7 @@ CASES: dict[str, ConsumerSpec] = {
     "async": consumer(TOPIC, GROUP)(on_a_task).spec,
     "typed": consumer(TOPIC, GROUP)(typed).spec,
     "full": consumer(TOPIC, GROUP, retry=Retry(max=3))(typed).spec,
+    "around": consumer(TOPIC, GROUP)(on_a_task).spec,
     "thread": consumer(TOPIC, GROUP)(on_a_thread).spec,
     "batch": consumer(TOPIC, GROUP, batch=BATCH)(batch).spec,
     "batch-typed": consumer(TOPIC, GROUP, batch=BATCH)(batch_typed).spec,
@@ -189,15 +197,15 @@ CASES: dict[str, ConsumerSpec] = {
     "orderly": consumer(TOPIC, GROUP, orderly=True)(on_a_task).spec,
     "orderly-batch": consumer(TOPIC, GROUP, orderly=True, batch=BATCH)(batch).spec,
 }
-LISTENERS = {"full": 3}
-"""How many plugins watch; none where nothing is said."""
+PLUGINS: dict[str, tuple[type, ...]] = {"full": (Listener,) * 3, "around": (Surrounding,)}
+"""None where nothing is said."""
 
 
 class Engine:
     """Eight queues of one group, consumed until so many messages were handled."""
 
     def __init__(self, case: str, *, most: int, pull: int = 32, step: int = PLENTY, is_counted: bool = False) -> None:
-        self._spec, self._pull, self._listeners = CASES[case], pull, LISTENERS.get(case, 0)
+        self._spec, self._pull, self._plugins = CASES[case], pull, PLUGINS.get(case, ())
         self.clock: Clock = Standing() if is_counted else RealClock()
         self.workers: Workers = OnTheLoop() if is_counted else RealWorkers()
         self.tree = TaskTree()
@@ -218,11 +226,11 @@ class Engine:
         await self.tree.close()
 
     def _hooks(self) -> DeliveryHooks:
-        if not self._listeners:
+        if not self._plugins:
             return DeliveryHooks()
-        calls = _watched_by(self._listeners).calls
+        calls = _loaded(self._plugins).calls
         calls.now = self.clock.monotonic
-        return DeliveryHooks(calls.before, calls.after)
+        return DeliveryHooks(calls.before, calls.after, calls.around)
 
     def _pool(self, batching: Batching | None) -> Any:
         if batching is not None:
@@ -263,8 +271,8 @@ class Engine:
 
 
 @functools.cache  # what loading plugins costs is no message's
-def _watched_by(listeners: int) -> PluginHost:
-    host = PluginHost(objects={f"p{number}": Listener() for number in range(listeners)}, discover=list)
+def _loaded(plugins: tuple[type, ...]) -> PluginHost:
+    host = PluginHost(objects={f"p{number}": plugin() for number, plugin in enumerate(plugins)}, discover=list)
     host.calls.looks = 0  # as after its first calls
     return host
 

@@ -14,9 +14,8 @@ from typing import Any
 
 import structlog
 
-from framework.core import limits
 from framework.errors import shorten
-from framework.hooks.contexts import Around
+from framework.hooks.contexts import SLOW_SECONDS, Around
 from framework.hooks.failures import discard, plugin_failure, reject_unrun
 from framework.hooks.listeners import Listeners, one_call
 from framework.hooks.verdict import Skip
@@ -28,7 +27,6 @@ _log = structlog.get_logger(__name__)
 
 REVERSED = ("app_stopping", "after_consume", "after_send")
 """Called in the opposite order."""
-SLOW_SECONDS = limits.SLOW_HOOK_MS / 1000
 ALL = 9
 LOOKED_AT_FIRST, LOOKED_AT_AFTER = 1_000, 1_000
 """Calls in which each hook's time is taken: the first ones, and so many after a delivery that took as long as a slow

@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from framework.core import limits
 from framework.errors import shorten
 from framework.hooks.failures import discard, plugin_failure_awaited
 from framework.hooks.verdict import TryAgain
@@ -22,6 +23,7 @@ from typing import TypeVar
 
 Context: TypeAlias = Any
 """An `AbstractContextManager`, an `AbstractAsyncContextManager`, or both."""
+SLOW_SECONDS = limits.SLOW_HOOK_MS / 1000
 Left: TypeAlias = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
 
@@ -33,16 +35,28 @@ class Around:
     def __init__(self, each: Implementation, calls: Calls) -> None:
         self._each, self._plugin, self._function, self._calls = each, each.plugin, each.function, calls
 
-    async def enter(self, delivery: Delivery, is_async: bool) -> Context | RetryLater | None:
-        """The context that the handler now runs in; None where there is none; or the message is to come again.
+    def begin(self, delivery: Delivery) -> Context | RetryLater | None:
+        """What is to be around the handler, not entered yet; None for nothing; or the message is to come again."""
+        now = self._calls.now
+        began = now()
+        try:
+            context = self._function(delivery)
+        except TryAgain as wish:
+            context = self._again(wish)
+        except BaseException as error:  # noqa: BLE001 - border: a hook's
+            self._calls.failed(self._each, error)
+            context = None
+        if (seconds := now() - began) > SLOW_SECONDS:
+            self._calls.timed(self._each, seconds)
+        return context
+
+    async def enter(self, context: Context, is_async: bool) -> Context | RetryLater | None:
+        """The context that the handler now runs in; None where it failed; or the message is to come again.
 
         Only an async handler takes async contexts. For a plain one nothing is awaited here: see `run_sync`.
         """
         began = self._calls.now()
         try:
-            context = self._function(delivery)
-            if context is None:
-                return None
             if is_async and hasattr(context, "__aenter__"):
                 await context.__aenter__()
             elif hasattr(context, "__enter__"):

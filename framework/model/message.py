@@ -85,6 +85,10 @@ class RecordSource(Protocol):
     def topic(self, at: int) -> str: ...
     def body(self, at: int) -> bytes: ...
     def properties(self, at: int) -> dict[str, str]: ...
+    def lacks(self, name: str) -> bool:
+        """Whether no message here has a property of this name, where that is known without reading them."""
+        ...
+
     def reconsume_times(self, at: int) -> int: ...
     def born_ms(self, at: int) -> int: ...
     def stored_ms(self, at: int) -> int: ...
@@ -114,6 +118,9 @@ class Written:
 
     def properties(self, at: int) -> dict[str, str]:
         return self._properties
+
+    def lacks(self, name: str) -> bool:
+        return False
 
     def reconsume_times(self, at: int) -> int:
         return self._reconsumed
@@ -210,6 +217,12 @@ class Message:
         if properties is None:
             properties = self._properties = self._source.properties(self._at)
         return properties
+
+    def get_property(self, name: str) -> str | None:
+        """One property, or None. Where no message of the pull has it, none is read: for what a plugin asks of each."""
+        if self._properties is None and self._source.lacks(name):
+            return None
+        return self.properties.get(name)
 
     @property
     def topic(self) -> str:

@@ -33,6 +33,9 @@ class InnerRecords:
     def properties(self, at: int) -> dict[str, str]:
         return batch.properties_at(self._data, at)
 
+    def lacks(self, name: str) -> bool:
+        return False
+
     def flag(self, at: int) -> int:
         return batch.flag_at(self._data, at)
 

@@ -241,7 +241,7 @@ def _message(source: Records | InnerRecords, at: int, offset: int) -> Message:
 class Records:
     """The source behind a pull's messages. `at` is where a record begins that `decode` has looked at."""
 
-    __slots__ = ("_is_retry", "buffer", "end", "mark", "must_match", "queue")
+    __slots__ = ("_is_retry", "_lacks", "buffer", "end", "mark", "must_match", "queue")
 
     def __init__(self, buffer: bytes, queue: MessageQueue) -> None:
         self.buffer = buffer
@@ -254,6 +254,7 @@ class Records:
         self.must_match = False
         """They answer a question for this queue, so that their topic must be its own."""
         self._is_retry = queue.topic.startswith(RETRY_PREFIX)
+        self._lacks: dict[str, bool] | None = None
 
     def damage(self, at: int) -> RecordDamaged | None:
         """What is wrong with a record, if anything is: its lengths, its topic, or its body's checksum."""
@@ -311,6 +312,17 @@ class Records:
         _, _, start, end = self._tail(at)
         return properties.decode_stored(self.buffer[start:end])
 
+    def lacks(self, name: str) -> bool:
+        """Whether no record has a property of this name: one search through all of them."""
+        if self._lacks is None:
+            self._lacks = {}
+        lacks = self._lacks.get(name)
+        if lacks is None:
+            # What was no UTF-8 is read as U+FFFD, and is not to be found.
+            mark = f"{name}{properties.NAME_END}".encode(errors="replace")
+            lacks = self._lacks[name] = mark not in self.buffer and "\ufffd" not in name
+        return lacks
+
     def tag(self, at: int) -> str | None:
         """The TAGS property alone, a third of the price of all: what filtering asks of each message."""
         _, _, start, end = self._tail(at)
@@ -362,19 +374,19 @@ class Records:
         return topic_at, topic_at + topic_size, properties_at, properties_end
 
     def reconsume_times(self, at: int) -> int:
-        return self._int(at + 72 + _shift(self.sys_flag(at)))
+        return _int(self.buffer, at + 72 + _shift(self.sys_flag(at)))
 
     def born_ms(self, at: int) -> int:
-        return self._long(at + _BORN_AT)
+        return _long(self.buffer, at + _BORN_AT)
 
     def stored_ms(self, at: int) -> int:
-        return self._long(at + _BORN_HOST_AT + self._born_host_size(at))
+        return _long(self.buffer, at + _BORN_HOST_AT + self._born_host_size(at))
 
     def flag(self, at: int) -> int:
-        return self._int(at + _FLAG_AT)
+        return _int(self.buffer, at + _FLAG_AT)
 
     def commit_log_offset(self, at: int) -> int:
-        return self._long(at + _LOG_OFFSET_AT)
+        return _long(self.buffer, at + _LOG_OFFSET_AT)
 
     def offset_message_id(self, at: int) -> str:
         return ids.offset_message_id(self.store_host(at), self.commit_log_offset(at))
@@ -394,22 +406,24 @@ class Records:
         return self.buffer[start : start + host_size(self.sys_flag(at) & STORE_HOST_V6)]
 
     def sys_flag(self, at: int) -> int:
-        return self._int(at + _SYS_FLAG_AT)
+        return _int(self.buffer, at + _SYS_FLAG_AT)
 
     def size(self, at: int) -> int:
-        return self._int(at)
+        return _int(self.buffer, at)
 
     def _born_host_size(self, at: int) -> int:
         return host_size(self.sys_flag(at) & BORN_HOST_V6)
 
-    def _int(self, at: int) -> int:
-        return int(_INT.unpack_from(self.buffer, at)[0])
-
-    def _long(self, at: int) -> int:
-        return int(_LONG.unpack_from(self.buffer, at)[0])
-
     def __repr__(self) -> str:
         return f"<Records {self.queue} {len(self.buffer)}B>"
+
+
+def _int(buffer: bytes, at: int) -> int:
+    return int(_INT.unpack_from(buffer, at)[0])
+
+
+def _long(buffer: bytes, at: int) -> int:
+    return int(_LONG.unpack_from(buffer, at)[0])
 
 
 def _false_length(records: Records, at: int) -> str | None:

@@ -22,7 +22,7 @@ from framework.core.expiry import Slot
 from framework.core.window import Window
 from framework.hooks import ChunkSummary, hookimpl, specs
 from framework.hooks.calls import Calls
-from framework.hooks.contexts import run_sync
+from framework.hooks.contexts import Around, run_sync
 from framework.hooks.host import PluginHost
 from framework.model.delivery import Delivery
 from framework.model.outcome import Ack
@@ -37,11 +37,18 @@ DELIVERY = Delivery("billing", Message("orders", b"x"), 0.0)
 QUEUE = MessageQueue("orders", "broker-a", 0)
 Told = Callable[[Calls], object]
 
+
+async def entered(around: Around, *, is_async: bool) -> object:
+    """As around a handler's call."""
+    context = around.begin(DELIVERY)
+    return None if context is None else await around.enter(context, is_async)
+
+
 TOLD: dict[str, Told] = {
     "app_started": lambda calls: calls.app_started(object()),
     "app_stopping": lambda calls: calls.app_stopping(object()),
     "before_consume": lambda calls: [before(DELIVERY) for before in calls.before],
-    "around_consume": lambda calls: [run_sync(around.enter(DELIVERY, is_async=False)) for around in calls.around],
+    "around_consume": lambda calls: [run_sync(entered(around, is_async=False)) for around in calls.around],
     "after_consume": lambda calls: [after(DELIVERY, Ack(), 0.0, "success") for after in calls.after],
     "before_send": lambda calls: SendHooks(calls).begun(DELIVERY.message),
     "after_send": lambda calls: SendHooks(calls).ended(prepare(DELIVERY.message, "ID", 0), (), None, 0.001),
@@ -134,7 +141,7 @@ def test_what_a_context_raises_is_contained_entering_and_leaving(*, is_async: bo
 
     async def story() -> None:
         for error in (None, None, ValueError("the handler's"), asyncio.CancelledError()):
-            entering = around.enter(DELIVERY, is_async=is_async)
+            entering = entered(around, is_async=is_async)
             context = await entering if is_async else run_sync(entering)
             if context is not None:
                 leaving = around.leave(context, error, is_async=is_async)
@@ -261,12 +268,12 @@ def test_so_do_our_own_cancellation_and_the_closing_of_our_coroutine() -> None:
     (around,) = calls.around
 
     async def story() -> None:
-        task = asyncio.get_running_loop().create_task(around.enter(DELIVERY, is_async=True))
+        task = asyncio.get_running_loop().create_task(entered(around, is_async=True))
         await asyncio.sleep(1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        entering = around.enter(DELIVERY, is_async=True)
+        entering = entered(around, is_async=True)
         entering.send(None)
         entering.close()
 
@@ -286,5 +293,5 @@ def test_a_wait_that_was_cancelled_from_within_is_the_plugin_s_failure() -> None
     calls = host_of(plugin_with("around_consume", Context)).calls
     (around,) = calls.around
 
-    assert play(lambda: around.enter(DELIVERY, is_async=True)) is None
+    assert play(lambda: entered(around, is_async=True)) is None
     assert {"acme": 1} == calls.failures

@@ -35,6 +35,9 @@ class Records:
         self.opened["properties"] += 1
         return self._texts
 
+    def lacks(self, name: str) -> bool:
+        return name not in self._texts
+
     def reconsume_times(self, at: int) -> int:
         return 2
 
@@ -148,3 +151,14 @@ def test_what_a_producer_gave_is_copied() -> None:
 def test_its_repr_shows_place_and_attempt_and_no_content() -> None:
     """A body may hold what must not stand in a log."""
     assert "<Message %RETRY%billing@broker-a:3 offset=42 attempt=3>" == repr(pulled(Records()))
+
+
+def test_one_property_opens_all_only_where_some_message_may_have_it() -> None:
+    records = Records({"TAGS": "a"})
+    message = pulled(records)
+
+    assert message.get_property("traceparent") is None
+    assert 0 == records.opened["properties"]
+    assert ["a", "a", None] == [message.get_property(name) for name in ("TAGS", "TAGS", "traceparent")]
+    assert 1 == records.opened["properties"]
+    assert "v" == Message("orders", properties={"k": "v"}).get_property("k")

@@ -172,6 +172,25 @@ def test_the_tag_alone_is_the_tag_among_all(text: bytes, tag: str | None) -> Non
     assert tag == source.properties(0).get("TAGS")
 
 
+NAMES = ["a", "b", "TAGS", "\ufffd", "\ud800", ""]
+PIECES = [b"a", b"b", b"TAGS", b"\x01", b"\x01", b"\x02", b"\x02", b"x", b"\xff", "\ufffd".encode()]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join), st.sampled_from(NAMES))
+def test_one_property_is_the_one_among_all(text: bytes, name: str) -> None:
+    (message,), (other,) = decode(with_properties(text), QUEUE), decode(with_properties(text), QUEUE)
+
+    assert other.properties.get(name) == message.get_property(name) == other.get_property(name)
+
+
+def test_a_property_that_no_message_of_a_pull_has_is_found_missing_without_reading_any() -> None:
+    messages = decode(GOLDEN * 3, QUEUE)
+
+    assert [None] * 3 == [each.get_property("traceparent") for each in messages]
+    assert [None] * 3 == [each._properties for each in messages]
+    assert ["k1"] * 3 == [each.get_property("KEYS") for each in messages]
+
+
 def with_properties(text: bytes) -> bytes:
     data = encode_record(replace(HELLO, properties={}))
     return pack(">i", len(data) + len(text)) + data[4:-2] + pack(">h", len(text)) + text

@@ -6,7 +6,7 @@ reverse order, with the handler's result. In a batch each message has its contex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from framework.core.results import Result, explicit
@@ -33,12 +33,27 @@ class OpenContexts:
 
     async def enter(self, delivery: Delivery, at: int = 0) -> RetryLater | None:
         """Enter all for message number `at` of the run, or answer why it is not to be handled now."""
-        for around in self._arounds:
-            context = await around.enter(delivery, self._is_async)
-            if isinstance(context, RetryLater):
-                return context
-            if context is not None:
-                self._open.append((at, around, context))
+        return await self.go_on(delivery, iter(self._arounds), at)
+
+    async def go_on(
+        self, delivery: Delivery, arounds: Iterator[Around], at: int = 0, begun: tuple[Around, Context] | None = None
+    ) -> RetryLater | None:
+        """The same from one on that has `begun`."""
+        if begun is not None and (again := await self._entered(*begun, at)) is not None:
+            return again
+        for around in arounds:
+            context = around.begin(delivery)
+            if context is not None and (again := await self._entered(around, context, at)) is not None:
+                return again
+        return None
+
+    async def _entered(self, around: Around, context: Context | RetryLater, at: int) -> RetryLater | None:
+        if not isinstance(context, RetryLater):
+            context = await around.enter(context, self._is_async)
+        if isinstance(context, RetryLater):
+            return context
+        if context is not None:
+            self._open.append((at, around, context))
         return None
 
     async def leave(self, values: Values, error: BaseException | None = None, at: int = 0) -> None:
@@ -60,12 +75,16 @@ class OpenContexts:
 
 
 def surrounded(invoke: Invoke, arounds: Sequence[Around], *, is_async: bool, is_explicit: bool) -> Invoke:
-    """The same call with every plugin's context around it."""
+    """The same call with every plugin's context around it. Most have none, as where few traces are kept: these pay for
+    the question alone.
+    """
 
-    async def call(message: Message, delivery: Delivery) -> object:
+    async def within(
+        message: Message, delivery: Delivery, rest: Iterator[Around], begun: tuple[Around, Context]
+    ) -> object:
         contexts = OpenContexts(arounds, is_async, is_explicit)
         try:
-            value: object = await contexts.enter(delivery)
+            value: object = await contexts.go_on(delivery, rest, begun=begun)
             if value is None:
                 value = invoke(message, delivery)
                 if is_async:
@@ -77,7 +96,16 @@ def surrounded(invoke: Invoke, arounds: Sequence[Around], *, is_async: bool, is_
         await contexts.leave(values)
         return values[0]
 
-    return call if is_async else lambda message, delivery: run_sync(call(message, delivery))
+    def call(message: Message, delivery: Delivery) -> object:
+        rest = iter(arounds)
+        for around in rest:
+            context = around.begin(delivery)
+            if context is not None:
+                inside = within(message, delivery, rest, (around, context))
+                return inside if is_async else run_sync(inside)
+        return invoke(message, delivery)
+
+    return call
 
 
 def unfinished_by(value: object, *, is_explicit: bool) -> Exception | None:

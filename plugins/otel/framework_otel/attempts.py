@@ -41,7 +41,8 @@ class Attempts:
 
     def around(self, delivery: Delivery) -> Attempt | BatchPart | None:
         if not delivery.is_of_batch:
-            if self._share is not None and TRACE_PARENT not in delivery.message.properties and self._share.leaves_out():
+            share = self._share
+            if share is not None and delivery.message.get_property(TRACE_PARENT) is None and share.leaves_out():
                 return None
             return Attempt(self, delivery)
         batch = _BATCH.get()
