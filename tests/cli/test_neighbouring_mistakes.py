@@ -5,13 +5,10 @@ In this process, which is quicker: what `run` makes of the same errors is shown 
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-import structlog
 
 from framework.cli import main
 from framework.cli.exit_codes import ExitCode
@@ -310,30 +307,17 @@ NEIGHBOURS: list[Neighbour] = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
-            del sys.modules[name]
-    structlog.reset_defaults()
-
-
 @pytest.mark.parametrize("mistake", NEIGHBOURS, ids=lambda mistake: mistake.name)
 def test_a_mistake_beside_the_usual_ones_is_a_line_with_the_way_out(
-    mistake: Neighbour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+    mistake: Neighbour, at_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     files = {"shop.py": mistake.handlers, "framework-app.yaml": mistake.settings, mistake.more[0]: mistake.more[1]}
     for name, content in files.items():
-        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-        monkeypatch.delitem(sys.modules, Path(name).stem, raising=False)  # another test's
+        (at_home / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     for name, value in zip(mistake.variables[::2], mistake.variables[1::2], strict=True):
         monkeypatch.setenv(name, value)
     app = () if mistake.words and not mistake.words[0].startswith("-") else ("shop.py",)
 
     assert ExitCode.CONFIGURATION == main.run(["check", *app, *mistake.words])
-    shown = [plain(line, tmp_path) for line in capsys.readouterr().out.splitlines()]
+    shown = [plain(line, at_home) for line in capsys.readouterr().out.splitlines()]
     assert [mistake.text, "check: 1 mistake"] == shown

@@ -75,7 +75,7 @@ class Mistake(NamedTuple):
 
 
 def said(folder: Path, *arguments: str) -> tuple[int, list[str], list[str]]:
-    """How `framework-app ARGUMENTS` ended there, what it wrote on stderr above level info, and on stdout."""
+    """How `framework-app ARGUMENTS` ended there, as a process: code, lines on stderr above level info, on stdout."""
     done = subprocess.run(
         [sys.executable, "-P", "-m", "framework", *arguments],
         cwd=folder,
@@ -84,8 +84,11 @@ def said(folder: Path, *arguments: str) -> tuple[int, list[str], list[str]]:
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-    lines = [plain(line, folder) for line in done.stderr.splitlines() if "[info " not in line]
-    return done.returncode, lines, [plain(line, folder) for line in done.stdout.splitlines()]
+    return done.returncode, above_info(done.stderr, folder), [plain(line, folder) for line in done.stdout.splitlines()]
+
+
+def above_info(text: str, folder: Path) -> list[str]:
+    return [plain(line, folder) for line in text.splitlines() if "[info " not in line]
 
 
 def plain(line: str, folder: Path) -> str:
@@ -309,10 +312,13 @@ def in_folder(folder: Path, files: dict[str, str]) -> Path:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
-def test_what_is_wrong_before_the_start_is_a_line_with_the_way_out(mistake: Mistake, tmp_path: Path) -> None:
-    code, lines, _ = said(in_folder(tmp_path, mistake.files), "run", *mistake.arguments)
+def test_what_is_wrong_before_the_start_is_a_line_with_the_way_out(
+    mistake: Mistake, at_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    in_folder(at_home, mistake.files)
 
-    assert ExitCode.CONFIGURATION == code
+    assert ExitCode.CONFIGURATION == main.run(["run", *mistake.arguments])
+    lines = above_info(capsys.readouterr().err, at_home)
     assert [f"error: {mistake.text} [{mistake.id}]", f"hint: framework-app explain {mistake.id}"] == lines
 
 
@@ -338,12 +344,9 @@ def test_a_file_that_hides_a_module_of_python_is_named(command: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["queue", "json", "framework", "pydantic"])
-def test_a_file_with_the_name_of_another_module(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_with_the_name_of_another_module(name: str, at_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Python's, ours, or an installed one. Python would import that one, and find no consumer in it."""
-    monkeypatch.chdir(in_folder(tmp_path, {f"{name}.py": SHOP}))
-    monkeypatch.setattr(sys, "path", [*sys.path])
+    in_folder(at_home, {f"{name}.py": SHOP})
 
     assert ExitCode.CONFIGURATION == main.run(["check", f"{name}.py"])
     said = f"APP '{name}.py': Python has a module '{name}' already; choose another name [FA-H001]"
@@ -351,10 +354,12 @@ def test_a_file_with_the_name_of_another_module(
 
 
 def test_dev_says_what_run_says_and_check_has_it_as_its_result(tmp_path: Path) -> None:
-    """A child of `dev` writes JSON for its parent, and its errors for people."""
+    """Each as a process. A child of `dev` writes JSON for its parent, and its errors for people."""
     mistake = next(each for each in MISTAKES if each.name == "syntax error")
     folder, hint = in_folder(tmp_path, mistake.files), f"hint: framework-app explain {mistake.id}"
 
+    code, lines, _ = said(folder, "run", *mistake.arguments)
+    assert (ExitCode.CONFIGURATION, [f"error: {mistake.text} [{mistake.id}]", hint]) == (code, lines)
     code, lines, _ = said(folder, "dev", *mistake.arguments, "--until-idle", "1s")  # else it waits for a change
     assert (ExitCode.CONFIGURATION, [f"error: {mistake.text} [{mistake.id}]", hint]) == (code, lines)
     code, lines, shown = said(folder, "check", *mistake.arguments)
@@ -362,11 +367,12 @@ def test_dev_says_what_run_says_and_check_has_it_as_its_result(tmp_path: Path) -
     assert [f"{mistake.text} [{mistake.id}]", "check: 1 mistake"] == shown
 
 
-def test_nine_mistakes_are_nine_lines_at_once(tmp_path: Path) -> None:
+def test_nine_mistakes_are_nine_lines_at_once(at_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Settings, handlers and plugins together: a start that says one at a time is repeated nine times."""
-    code, lines, _ = said(in_folder(tmp_path, {"shop.py": SHOP, "framework-app.yaml": NINE}), "run")
+    in_folder(at_home, {"shop.py": SHOP, "framework-app.yaml": NINE})
 
-    assert ExitCode.CONFIGURATION == code
+    assert ExitCode.CONFIGURATION == main.run(["run"])
+    lines = above_info(capsys.readouterr().err, at_home)
     *nine, hint = [line.removeprefix("error: framework-app.yaml:") for line in lines]
     assert "hint: framework-app explain FA-S002 FA-S001 FA-S008 FA-P002 FA-S010" == hint
     assert [
@@ -382,9 +388,8 @@ def test_nine_mistakes_are_nine_lines_at_once(tmp_path: Path) -> None:
     ] == nine
 
 
-def test_a_wrong_option_is_a_line_and_its_help(tmp_path: Path) -> None:
-    code, (line,), _ = said(tmp_path, "run", "shop.py", "--worker", "3")
-
-    assert ExitCode.USAGE == code
+def test_a_wrong_option_is_a_line_and_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ExitCode.USAGE == main.run(["run", "shop.py", "--worker", "3"])
+    (line,) = capsys.readouterr().err.splitlines()
     what = "there is no option '--worker'; did you mean '--workers'?"
     assert f"framework-app run: {what}; see framework-app run --help [FA-U001]" == line
