@@ -13,7 +13,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 SEEDS ?= 300
 BASE ?= 0
-# Where the 40 seeds of the simulation begin that every `make test` plays. Fresh ones are drawn by `make fresh`.
+# Where the 16 seeds of the simulation begin that every `make test` plays. Fresh ones are drawn by `make fresh`.
 GATE_BASE := 34000000
 JOBS ?= 2
 export JOBS
