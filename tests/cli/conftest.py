@@ -1,4 +1,4 @@
-"""For commands that a test runs in its own process, which is quicker than one of theirs."""
+"""What commands are tried with: a folder for one that runs in the test's process, and a broker beside them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 import structlog
+
+from framework.broker.settings import BrokerSettings
+from tests.reading.threads import thread_box
 
 LOADED = ("shop", "framework_app", "desk_plugin")
 """Modules that these tests name alike: none is another test's."""
@@ -26,3 +29,10 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
             del sys.modules[name]
     structlog.reset_defaults()
+
+
+@pytest.fixture
+def box() -> Iterator[str]:
+    """The address of a broker in the box, on a thread: as a process it would be an interpreter more for each test."""
+    with thread_box(settings=BrokerSettings()) as box:
+        yield box.address

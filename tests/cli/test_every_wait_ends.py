@@ -14,9 +14,7 @@ import pytest
 
 from framework.cli.exit_codes import ExitCode
 from tests.cli.processes import Command, Errors, command
-from tests.cli.test_workers import box, send
-
-__all__ = ["box"]
+from tests.cli.test_workers import send
 
 SHOP = """
 import asyncio

@@ -11,6 +11,7 @@ from framework.cli.processes.children import REMEMBERED, ExitTally
 from framework.services.call.notes import EndsSoFar, Note
 from tests.cli.processes import Errors, command
 from tests.cli.test_workers import send
+from tests.reading.threads import thread_box
 
 SHOP = """
 import ctypes
@@ -63,11 +64,10 @@ LATER = [f"later{number}" for number in range(10)]
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Iterator[str]:
+def box() -> Iterator[str]:
     """The address of a broker in the box, which delivers what failed soon: nothing here is about its delays."""
-    with command("broker", "--memory", "--delay-levels", "100ms " * 18, folder=tmp_path) as broker:
-        yield broker.until("broker: ready").split("namesrv=")[1].split()[0]
-        assert 0 == broker.end()
+    with thread_box() as box:
+        yield box.address
 
 
 @pytest.fixture

@@ -7,13 +7,12 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import ROOT, Command, command
+from tests.cli.processes import ROOT, Command
 from tests.cli.test_unconfirmed import SETTINGS, send
 
 SHOP = """
@@ -49,13 +48,6 @@ WAYS = {
     "stdout reader gone": "exec {command} 2>err > >(head -1 >/dev/null)",
     "log reader stopped": "exec {command} >out 2> >(exec sleep 3600)",
 }
-
-
-@pytest.fixture
-def box(tmp_path: Path) -> Iterator[str]:
-    with command("broker", "--memory", folder=tmp_path) as broker:
-        yield broker.until("broker: ready").split("namesrv=")[1].split()[0]
-        assert 0 == broker.end()
 
 
 @pytest.mark.parametrize(

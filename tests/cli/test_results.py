@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,13 +47,10 @@ SAID = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def box(tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(autouse=True)
+def loud(tmp_path: Path) -> None:
     (tmp_path / "loud.py").write_text(LOUD)
     (tmp_path / "framework-app.yaml").write_text("app: {handlers: [loud]}\nconsumers: {billing: {start: first}}\n")
-    with command("broker", "--memory", folder=tmp_path) as broker:
-        yield broker.until("broker: ready").split("namesrv=")[1].split()[0]
-        assert 0 == broker.end()
 
 
 @pytest.mark.parametrize("way", [("run",), ("run", "--workers", "2"), ("dev",)], ids=" ".join)

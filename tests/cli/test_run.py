@@ -1,10 +1,9 @@
-"""`run` and `dev` as processes, with the broker in the box: what they print, how they end."""
+"""`run` and `dev` as processes: what they print, how they end."""
 
 from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,14 +63,6 @@ def shop(folder: Path, *bodies: str) -> Path:
     (folder / "shop.py").write_text(f"BODIES = {list(bodies)!r}\n{SHOP}")
     (folder / "framework-app.yaml").write_text(SETTINGS)
     return folder
-
-
-@pytest.fixture
-def box(tmp_path: Path) -> Iterator[str]:
-    """The address of a broker in the box."""
-    with command("broker", "--memory", folder=tmp_path) as broker:
-        yield broker.until("broker: ready").split("namesrv=")[1].split()[0]
-        assert 0 == broker.end()
 
 
 def test_events_are_one_a_line_and_the_totals_come_last(tmp_path: Path, box: str) -> None:

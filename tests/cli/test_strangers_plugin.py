@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -195,13 +195,6 @@ def installed(tmp_path: Path, entries: Mapping[str, str], text: str = STRANGER) 
     lines = "".join(f"{name} = {value}\n" for name, value in entries.items())
     (metadata / "entry_points.txt").write_text(f"[framework_app.plugins]\n{lines}")
     return {"PYTHONPATH": os.pathsep.join([str(ROOT), str(site)])}
-
-
-@pytest.fixture
-def box(tmp_path: Path) -> Iterator[str]:
-    with command("broker", "--memory", folder=tmp_path) as broker:
-        yield broker.until("broker: ready").split("namesrv=")[1].split()[0]
-        assert 0 == broker.end()
 
 
 def handle_all(running: Command) -> None:

@@ -69,14 +69,6 @@ def shop(folder: Path, *bodies: str, drain: str = "30s") -> Path:
     return folder
 
 
-@pytest.fixture
-def box(tmp_path: Path) -> Iterator[str]:
-    """The address of a broker in the box."""
-    with command("broker", "--memory", folder=tmp_path) as broker:
-        yield broker.until("broker: ready").split("namesrv=")[1].split()[0]
-        assert 0 == broker.end()
-
-
 def send(box: str, *bodies: str, queue: int | None = None) -> None:
     """All in one queue, so that one worker has them."""
     place = None if queue is None else MessageQueue("orders", "broker-a", queue)
