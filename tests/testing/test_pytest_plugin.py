@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -24,20 +25,21 @@ def test_it_is_installed_where_pytest_looks() -> None:
     assert [PLUGIN] == found
 
 
-@pytest.mark.parametrize("example", [0, 1, 2, 3, 4], ids=["application", "what happened", "desk", "outage", "plugin"])
-def test_the_page_s_examples_run_as_they_stand(pytester: pytest.Pytester, example: int) -> None:
-    code = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[example]
-    pytester.makepyfile(**{code.partition(".py")[0].removeprefix("# "): code})
+def test_the_page_s_examples_run_as_they_stand(pytester: pytest.Pytester) -> None:
+    """Five files beside each other, as a user's."""
+    examples = re.findall(r"```python\n# (test_\w+)\.py\n(.*?)```", PAGE, re.DOTALL)
+    pytester.makepyfile(**dict(examples))
 
     result = pytester.runpytest_subprocess(*QUIET, "--strict-markers", "-W", "error", "-v")
 
-    names = re.findall(r"::(\S+) PASSED", result.stdout.str())
-    result.assert_outcomes(passed=[1, 3, 2, 1, 4][example])
-    if example == 4:
-        assert {"test_the_law_is_kept[policy patient]", "test_the_law_is_kept[codec packed]"} <= {
-            name.partition("::")[2] or name for name in re.findall(r"::(.+?) PASSED", result.stdout.str())
-        }
-    assert names
+    result.assert_outcomes(passed=11)
+    passed = re.findall(r"(?m)^(\w+)\.py::(.+?) PASSED", result.stdout.str())
+    assert {"test_shop": 1, "test_receipts": 3, "test_desk": 2, "test_outage": 1, "test_night": 4} == Counter(
+        file for file, _ in passed
+    )
+    assert {"test_the_law_is_kept[policy patient]", "test_the_law_is_kept[codec packed]"} <= {
+        name.rpartition("::")[2] for _, name in passed
+    }
 
 
 def test_nothing_of_the_framework_is_loaded_where_no_test_asks(pytester: pytest.Pytester) -> None:
