@@ -15,7 +15,7 @@ from framework.testing import Harness
 
 CONCURRENCY = 8
 LIMIT = 20
-MESSAGES = 300
+MESSAGES = 120
 PAUSE_MAX_S = 60
 
 WAYS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -190,10 +190,10 @@ def test_a_poison_minority_does_not_open_it(way: str, *, is_async: bool) -> None
 
 
 def test_few_poison_messages_of_a_quiet_topic_do_not_open_it() -> None:
-    """Ten that are tried seventeen times each are ten failures."""
+    """Ten that are tried seven times each are ten failures."""
     orders = Desk()
 
-    with Harness(orders.consumer, settings=settings(max_retries=16)) as desk:
+    with Harness(orders.consumer, settings=settings(max_retries=6)) as desk:
         for number in range(10):
             desk.send("orders", str(number))
         desk.settle()

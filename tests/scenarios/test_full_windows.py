@@ -14,7 +14,7 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.story import Story, tell
 from tests.simulation.workload import GroupLoad, Workload
 
-COUNT = 300
+COUNT = 120
 
 
 @pytest.mark.parametrize("answer", [Ack(), Drop("the test"), DeadLetter(), RetryLater()])

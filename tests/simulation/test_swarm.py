@@ -26,17 +26,17 @@ GATE_SEEDS, PARTS = 16, 2
 
 
 def test_some_seeds_hold(capsys: pytest.CaptureFixture[str]) -> None:
-    assert 0 == main(["--seeds", "6", "--base", "1000", "--jobs", "2", "--kept", "none.txt"])
+    assert 0 == main(["--seeds", "3", "--base", "1000", "--jobs", "2", "--kept", "none.txt"])
     last = capsys.readouterr().out.splitlines()[-1]
     assert re.fullmatch(
-        r"sim: seeds=6 base=1000 failed=0 virtual_s=\d+ wall_s=\d+ kinds=\d+/\d+ sometimes=\d+/\d+ trace=[0-9a-f]{16}",
+        r"sim: seeds=3 base=1000 failed=0 virtual_s=\d+ wall_s=\d+ kinds=\d+/\d+ sometimes=\d+/\d+ trace=[0-9a-f]{16}",
         last,
     )
 
 
 def test_the_number_of_processes_changes_nothing() -> None:
-    alone = swarm(4, 2000, 1, seconds=15)
-    together = swarm(4, 2000, 2, seconds=15)
+    alone = swarm(3, 2000, 1, seconds=10)
+    together = swarm(3, 2000, 2, seconds=10)
     assert alone.trace == together.trace
     assert alone.fired == together.fired
 
