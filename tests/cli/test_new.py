@@ -15,6 +15,7 @@ import pytest
 from framework.cli import main
 from framework.cli.exit_codes import ExitCode
 from framework.hooks.host import GROUP, PluginHost
+from tests.bare_pytest import BARE
 from tests.cli.processes import ROOT
 
 Capture = pytest.CaptureFixture[str]
@@ -31,7 +32,7 @@ def ran(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def ran_as_typed(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": "-p no:cacheprovider"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": " ".join(BARE)}
     return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from framework.cli import main
+from tests.bare_pytest import BARE
 from tests.cli.processes import Command, command
 from tests.docs.blocks import Block, blocks
 from tests.docs.consoles import WIDTH, masked, printed, steps
@@ -29,7 +30,7 @@ class Terminals:
     @contextmanager
     def opened(self) -> Iterator[Terminals]:
         before = dict(os.environ)
-        os.environ |= {"COLUMNS": WIDTH, "PYTEST_ADDOPTS": "-p no:randomly -p no:cacheprovider"}
+        os.environ |= {"COLUMNS": WIDTH, "PYTEST_ADDOPTS": " ".join(BARE)}
         try:
             with contextlib.chdir(self._folder):
                 yield self

@@ -18,6 +18,7 @@ from typing import Any, Self
 import pytest
 
 from framework import App, Producer
+from tests.bare_pytest import BARE
 from tests.cli.processes import Command
 from tests.docs.blocks import DOCS, blocks, write_files
 from tests.lacking import lacking
@@ -238,5 +239,5 @@ def test_the_plugin_of_the_page_is_loaded_and_passes_its_test(folder: Path) -> N
         assert 0 == done.returncode, done.stdout + done.stderr
         return done.stdout
 
-    assert "1 passed" in run("pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "test_slow_alarm.py")
+    assert "1 passed" in run("pytest", "-q", *BARE, "test_slow_alarm.py")
     assert "slow_alarm" in run("framework", "plugins")

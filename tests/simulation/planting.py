@@ -78,7 +78,9 @@ def _told(mistake: Mistake) -> int:
     import pytest  # behind the mistake, as all that is imported here
 
     # Rewritten assertions would come with a loader of their own for all of the framework.
-    ended = pytest.main(["-q", "-x", "--assert=plain", "-p", "no:cacheprovider", str(ROOT / mistake.story)])
+    ended = pytest.main(
+        ["-q", "-x", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:randomly", str(ROOT / mistake.story)]
+    )
     assert ended in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}, f"the story could not be told: {ended!r}"
     return FOUND if ended is pytest.ExitCode.TESTS_FAILED else MISSED
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.bare_pytest import BARE
+
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[2]
@@ -30,9 +32,7 @@ def test_a_story_is_told_with_its_seed_and_must_be_async(
         """
     )
 
-    result = pytester.runpytest_subprocess(
-        "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "--strict-markers"
-    )
+    result = pytester.runpytest_subprocess(*BARE, "--strict-markers")
 
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*test_is_no_story takes a story, so it must be `async def`"])

@@ -11,12 +11,12 @@ import pytest
 
 from framework.errors import ConfigurationError
 from framework.testing import PluginLaws
+from tests.bare_pytest import BARE
 
 pytest_plugins = ["pytester"]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
 PLUGIN = "framework.testing.pytest_plugin"
-QUIET = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov")
 
 
 def test_it_is_installed_where_pytest_looks() -> None:
@@ -30,7 +30,7 @@ def test_the_page_s_examples_run_as_they_stand(pytester: pytest.Pytester) -> Non
     examples = re.findall(r"```python\n# (test_\w+)\.py\n(.*?)```", PAGE, re.DOTALL)
     pytester.makepyfile(**dict(examples))
 
-    result = pytester.runpytest_subprocess(*QUIET, "--strict-markers", "-W", "error", "-v")
+    result = pytester.runpytest_subprocess(*BARE, "--strict-markers", "-W", "error", "-v")
 
     result.assert_outcomes(passed=11)
     passed = re.findall(r"(?m)^(\w+)\.py::(.+?) PASSED", result.stdout.str())
@@ -56,7 +56,7 @@ def test_nothing_of_the_framework_is_loaded_where_no_test_asks(pytester: pytest.
         """
     )
 
-    pytester.runpytest_subprocess(*QUIET, "-p", "no:hypothesispytest").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*BARE).assert_outcomes(passed=1)
 
 
 def test_a_failing_test_fails_once_whatever_it_left_in_the_application(pytester: pytest.Pytester) -> None:
@@ -95,7 +95,7 @@ def test_a_failing_test_fails_once_whatever_it_left_in_the_application(pytester:
         """
     )
 
-    result = pytester.runpytest_subprocess(*QUIET, "--strict-markers")
+    result = pytester.runpytest_subprocess(*BARE, "--strict-markers")
 
     result.assert_outcomes(passed=2, failed=3)
     result.stdout.fnmatch_lines(["*on purpose*"])
@@ -138,7 +138,7 @@ def test_a_broken_law_and_a_codec_without_an_example_are_named(pytester: pytest.
         """
     )
 
-    result = pytester.runpytest_subprocess(*QUIET)
+    result = pytester.runpytest_subprocess(*BARE)
 
     result.assert_outcomes(passed=1, failed=3)
     said = result.stdout.str()
