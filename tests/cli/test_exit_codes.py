@@ -10,11 +10,10 @@ import pytest
 
 from framework.cli.exit_codes import ExitCode, of_all
 from tests.cli.processes import Errors
-from tests.cli.test_workers import both_at_work, box
+from tests.cli.test_workers import both_at_work
 
 ROOT = Path(__file__).parents[2]
 PROMISED = {0, 1, 2, 69, 73, 75, 78, 130}
-__all__ = ["box"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.processes import Errors, command
-from tests.cli.test_workers import SHARED, box, send
+from tests.cli.test_workers import SHARED, send
 
 SHOP = """
 import os
@@ -27,9 +27,6 @@ SETTINGS = """
 app: {handlers: [shop]}
 consumers: {billing: {start: first, concurrency: 1, timeout: 1s, expiry: drop}}
 """
-
-
-__all__ = ["box"]
 
 
 def test_a_worker_whose_threads_all_hang_is_replaced_and_what_it_held_goes_on(
