@@ -65,7 +65,8 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     loader.exec_module(module)
     monkeypatch.setattr(module, "NOTES", tmp_path / "notes")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    (tmp_path / "faker.py").write_text("raise ImportError\n")  # pytest-randomly would import it: half of a start
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # what suite() names is enough, and half as slow
     return module
 
