@@ -153,6 +153,7 @@ def test_what_the_banner_says_is_left_out_and_nothing_else(lines: StringIO) -> N
     assert all("worker=3" in line for line in said)
 
 
+@pytest.mark.xdist_group("sources")
 def test_the_events_that_are_left_out_are_the_framework_s_and_only_info() -> None:
     known = {name: event.levels for room in events().values() for name, event in room.items()}
 

@@ -11,6 +11,7 @@ import pytest
 from framework.catalogue.pages import content, events_in, ids_of_events
 from tests.house.log_events import LEVELS, ROOT, Event, events, events_of
 
+pytestmark = pytest.mark.xdist_group("sources")  # which are read once a process
 PAGE = content("events.md")
 ORDER = ("error", "warning", "info", "debug")
 WORDS_MAX = 4

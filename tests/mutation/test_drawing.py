@@ -10,6 +10,8 @@ import pytest
 from tests.mutation import drawing
 from tests.mutation.drawing import NAMES, ROOT, draw, equivalents, files_of, room_of, strangers
 
+pytestmark = pytest.mark.xdist_group("mutants")  # which are drawn from sources that are read once a process
+
 
 def test_every_file_of_a_room_has_one_room() -> None:
     files = [file for room in drawing.ROOMS for file in files_of(room)]
