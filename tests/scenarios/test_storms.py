@@ -112,6 +112,7 @@ def test_forty_members_that_start_at_once_settle_within_five_seconds(jitter_s: i
     tell(scenario, members(80, named=False, start_jitter=f"{jitter_s}s"))
 
 
+@pytest.mark.slow
 def test_members_that_do_not_wait_for_each_other_are_noticed() -> None:
     """Where starts are spread each second of them is a round, and queues are handed on from one to the next."""
     mutants = ("members that start together wait for each other",)
