@@ -79,8 +79,9 @@ def shop(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("handler", "how"),
     [
-        ("async", "exit"), ("async", "kernel"), ("plain", "exit"), ("batch", "kernel"),
-        *(pytest.param("async", how, marks=pytest.mark.slow) for how in ("configuration", "at once", "segfault")),
+        ("plain", "exit"), ("batch", "kernel"),
+        *(pytest.param("async", how, marks=pytest.mark.slow) for how in
+          ("exit", "kernel", "configuration", "at once", "segfault")),
         *(pytest.param(*each, marks=pytest.mark.slow) for each in
           [("plain", "kernel"), ("batch", "exit"), ("orderly", "exit")]),
     ],
