@@ -43,8 +43,8 @@ def test_a_group_of_forty_is_soon_at_rest_and_asks_little() -> None:
     holds_its_bounds(found, queues=42)
 
 
-def test_thirty_members_rest_after_whatever_happens_to_them() -> None:
-    world = GroupWorld(30)
+def test_sixteen_members_rest_after_whatever_happens_to_them() -> None:
+    world = GroupWorld(16)
     found = Drill(world).run()
 
     assert [] == world.failures

@@ -142,7 +142,7 @@ async def killed(story: Story, away_s: float = 25.0, of: str = "broker-") -> tup
     await begin(story, 2, forgets=False)
     began = story.now
     assert story.cluster.broker.broker is not None
-    sending = story.cluster.loop.create_task(story.send("orders", 1_200, over="90s"), name="sending")
+    sending = story.cluster.loop.create_task(story.send("orders", 600, over="90s"), name="sending")
     await story.sleep("10s")
     await kill(story.nemesis, story.cluster.broker.broker.nodes[1], away_s)
     await sending
