@@ -1,4 +1,4 @@
-"""One real cluster, one JVM beside it, for a whole test run. Each test takes topics and groups of its own."""
+"""A real cluster that processes of tests share, a JVM beside each. Each test takes topics and groups of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop import shared
 from tests.interop.application import Application
 from tests.interop.cluster import Addresses, Cluster
 from tests.interop.command import developers_cluster
@@ -17,6 +18,8 @@ from tests.interop.live import Live, NewTopic
 from tests.interop.mqadmin import Admin
 from tests.interop.places import Place, start_box
 from tests.interop.processes import Nursery
+
+LONE = pytest.StashKey[Cluster]()
 
 
 @pytest.fixture(scope="session")
@@ -28,13 +31,50 @@ def nursery() -> Iterator[Nursery]:
 
 
 @pytest.fixture(scope="session")
-def cluster(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
-    """A name server and a broker with stock settings; tests that kill or need other settings start their own."""
+def shared_cluster(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
+    """Tests of other processes use it meanwhile, under other names."""
     if (running := developers_cluster()) is not None:
         yield running
-        return
-    with Cluster(tmp_path_factory.mktemp("cluster"), nursery) as cluster:
-        yield cluster.addresses
+    elif (folder := shared.chosen(tmp_path_factory.getbasetemp().parent)) is not None:
+        yield shared.start(folder)
+    else:
+        with Cluster(tmp_path_factory.mktemp("cluster"), nursery) as cluster:
+            yield cluster.addresses
+
+
+@pytest.fixture(scope="session")
+def lone_cluster(
+    request: pytest.FixtureRequest, nursery: Nursery, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """One test at a time uses it."""
+    request.config.stash[LONE] = cluster = Cluster(tmp_path_factory.mktemp("lone-cluster"), nursery)
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> Addresses:
+    """A name server and a broker with stock settings; tests that kill or need others for long start their own.
+
+    Tests of the group `lone_cluster` may change settings, if they set them back, and look at all that there is.
+    """
+    if not is_alone(request.node):
+        everybodys: Addresses = request.getfixturevalue("shared_cluster")
+        return everybodys
+    lone: Cluster = request.getfixturevalue("lone_cluster")
+    lone.start()
+    return lone.addresses
+
+
+def is_alone(item: pytest.Item | None) -> bool:
+    group = None if item is None else item.get_closest_marker("xdist_group")
+    return group is not None and group.args == ("lone_cluster",)
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """A broker that nobody asks costs a tenth of a core: when a process is through with that group, it stops it."""
+    if (lone := item.config.stash.get(LONE, None)) is not None and not is_alone(nextitem):
+        lone.stop()
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +85,7 @@ def java(nursery: Nursery) -> Iterator[JavaPeer]:
     peer.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def admin(java: JavaPeer, cluster: Addresses) -> Admin:
     """mqadmin for the real cluster."""
     return Admin(java, cluster.name_server)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from tests.interop.cluster import Addresses
 from tests.interop.java_peer import JavaPeer
 
 # A class name with its package at a line's start, or a line of a stack trace. A name without a package may be a
@@ -42,3 +45,14 @@ class Admin:
         if _FAILED.search(printed):
             raise AdminError(f"mqadmin {' '.join(words)}\n{printed}")
         return printed
+
+
+@contextmanager
+def changed(admin: Admin, cluster: Addresses, name: str, text: str, usual: str) -> Iterator[None]:
+    """A setting of broker-a is another one meanwhile. It is everybody's who is there: in the group `lone_cluster`."""
+    where = ("updateBrokerConfig", "-b", cluster.brokers["broker-a"], "-k", name, "-v")
+    admin.run(*where, text)
+    try:
+        yield
+    finally:
+        admin.run(*where, usual)

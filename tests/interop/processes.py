@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from tests.interop.keeper import started_at
 from tests.patience import PATIENCE_S, wait_until
@@ -41,10 +42,13 @@ class Birth:
 
 
 class Nursery:
-    """Starts processes and ends every one of them. With `outlive` they stay: that is for a developer's own cluster."""
+    """Starts processes and ends every one of them. With `outlive` they stay: that is for a developer's own cluster.
+    With a `keeper`, the pipe of one that is there, they stay until nobody holds that.
+    """
 
-    def __init__(self, *, outlive: bool = False) -> None:
-        self._keeper = None if outlive else _start_keeper()
+    def __init__(self, *, outlive: bool = False, keeper: IO[str] | None = None) -> None:
+        self._keeper = None if outlive or keeper is not None else start_keeper(subprocess.PIPE)
+        self._births = self._keeper.stdin if self._keeper is not None else keeper
         self._children: dict[int, subprocess.Popen[str]] = {}
 
     def start(
@@ -73,9 +77,9 @@ class Nursery:
             if output is not None:
                 os.close(log)
         self._children[child.pid] = child
-        if self._keeper is not None and self._keeper.stdin is not None and (start := started_at(child.pid)):
-            self._keeper.stdin.write(f"{child.pid} {start}\n")
-            self._keeper.stdin.flush()
+        if self._births is not None and (start := started_at(child.pid)):
+            self._births.write(f"{child.pid} {start}\n")
+            self._births.flush()
         return child
 
     def kill(self, child: subprocess.Popen[str]) -> None:
@@ -102,6 +106,7 @@ class Nursery:
             self._keeper.wait(PATIENCE_S)
 
 
-def _start_keeper() -> subprocess.Popen[str]:
+def start_keeper(reads: int) -> subprocess.Popen[str]:
+    """One that reads there, or from a pipe of its own, what it kills at the end."""
     command = [sys.executable, "-I", "-S", str(KEEPER)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, text=True)
+    return subprocess.Popen(command, stdin=reads, start_new_session=True, text=True)

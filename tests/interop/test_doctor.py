@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -17,7 +15,7 @@ from framework.wire.bodies.running import ProcessQueueInfo
 from tests.admin.members import Member, online
 from tests.interop.cluster import Addresses
 from tests.interop.java_peer import JavaPeer
-from tests.interop.mqadmin import Admin
+from tests.interop.mqadmin import Admin, changed
 from tests.interop.places import Place
 from tests.patience import wait_until
 
@@ -45,6 +43,7 @@ def only(rows: list[dict[str, Any]], *words: str) -> dict[str, Any]:
     return row
 
 
+@pytest.mark.xdist_group("lone_cluster")
 def test_a_group_that_is_well(place: Place, java: JavaPeer, capsys: Shell) -> None:
     topic = place.new_topic()
     group = f"members-of-{topic}"
@@ -119,16 +118,7 @@ def test_a_group_that_stands_behind_one_message_while_dead_letters_grow(
     assert f"framework-app dlq list {group}" in only(rows, "dead letters grow: 1 within the last hour")["remedy"]
 
 
-@contextmanager
-def broker_with(admin: Admin, cluster: Addresses, name: str, text: str, usual: str) -> Iterator[None]:
-    where = ("updateBrokerConfig", "-b", cluster.brokers["broker-a"], "-k", name, "-v")
-    admin.run(*where, text)
-    try:
-        yield
-    finally:
-        admin.run(*where, usual)
-
-
+@pytest.mark.xdist_group("lone_cluster")
 @pytest.mark.parametrize(
     ("name", "text", "usual", "words", "code"),
     [
@@ -147,7 +137,7 @@ def test_what_a_real_brokers_settings_say(
     with Reader(ReaderSettings((cluster.name_server,))) as reader:
         reader.commit(f"readers-of-{topic}", reader.queues(topic)[0], reader.max_offset(reader.queues(topic)[0]))
 
-    with broker_with(admin, cluster, name, text, usual):
+    with changed(admin, cluster, name, text, usual):
         row = only(found(capsys, cluster.name_server, f"readers-of-{topic}", code=code), words, "broker-a")
         admin.paste(row["remedy"])
         after = found(capsys, cluster.name_server, f"readers-of-{topic}", code=ExitCode.CLEAN)

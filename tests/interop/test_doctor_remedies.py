@@ -32,7 +32,9 @@ from tests.interop.test_box_users import ACCESS_CONTROL, ROOT
 from tests.interop.test_doctor import found, only
 from tests.patience import PATIENCE_S, wait_until
 
-pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("doctor_remedies")]
+pytestmark = pytest.mark.interop
+ON_THE_CLOSED = pytest.mark.xdist_group("doctor_remedies")
+"""One process starts that cluster, for all its tests."""
 
 APP = User("app", "secret-of-app")
 Shell = pytest.CaptureFixture[str]
@@ -106,6 +108,7 @@ def stock(cluster: Any, java: JavaPeer, capsys: Shell, tmp_path: Path) -> Patien
     return Patient(cluster.name_server, dict(cluster.brokers), java, capsys)
 
 
+@ON_THE_CLOSED
 def test_a_topic_and_a_group_that_nobody_makes(closed: Patient, numbers: Any) -> None:
     """Also for broadcasting members: what mqadmin is not told, it turns off."""
     topic, group = f"topic-{numbers()}", f"group-{numbers()}"
@@ -120,6 +123,7 @@ def test_a_topic_and_a_group_that_nobody_makes(closed: Patient, numbers: Any) ->
     member.leave()
 
 
+@ON_THE_CLOSED
 def test_a_first_send_to_a_broker_that_makes_no_topics(closed: Patient, numbers: Any) -> None:
     """Turned on while it runs, the switch does not help: the template is made at a start alone."""
     words = "the first send to a new topic fails"
@@ -141,6 +145,7 @@ def test_a_first_send_to_a_broker_that_makes_no_topics(closed: Patient, numbers:
         closed.set("autoCreateTopicEnable", "false")
 
 
+@ON_THE_CLOSED
 def test_a_new_group_that_gets_nothing(closed: Patient, numbers: Any) -> None:
     topic, group = f"topic-{numbers()}", f"group-{numbers()}"
     row = only(closed.find(), "autoCreateSubscriptionGroup=false: a new group gets nothing")
@@ -156,6 +161,7 @@ def test_a_new_group_that_gets_nothing(closed: Patient, numbers: Any) -> None:
         closed.set("autoCreateSubscriptionGroup", "false")
 
 
+@ON_THE_CLOSED
 def test_a_filter_that_brokers_refuse(closed: Patient, nursery: Nursery, tmp_path: Path, numbers: Any) -> None:
     """A start is refused, so that nothing is known of the group; one that runs already gets nothing any more."""
     topic, group = f"topic-{numbers()}", f"group-{numbers()}"
@@ -182,6 +188,7 @@ def test_a_filter_that_brokers_refuse(closed: Patient, nursery: Nursery, tmp_pat
     application.stop()
 
 
+@ON_THE_CLOSED
 def test_a_topic_for_progress_that_nobody_makes(
     closed: Patient, nursery: Nursery, tmp_path: Path, numbers: Any
 ) -> None:
@@ -241,11 +248,11 @@ CLOSINGS: dict[str, tuple[str, ...]] = {
     "not to be read": ("updateTopicPerm", "-t", "TOPIC", "-p", "2"),
     "not to be written": ("updateTopicPerm", "-t", "TOPIC", "-p", "4"),
     "without a queue": ("updateTopic", "-t", "TOPIC", "-r", "0", "-w", "0"),
-    "wiped": ("wipeWritePerm",),
 }
+WIPED = pytest.param(("wipeWritePerm",), id="wiped", marks=pytest.mark.xdist_group("lone_cluster"))
 
 
-@pytest.mark.parametrize("closing", CLOSINGS.values(), ids=CLOSINGS)
+@pytest.mark.parametrize("closing", [*(pytest.param(words, id=name) for name, words in CLOSINGS.items()), WIPED])
 def test_a_topic_that_is_closed(stock: Patient, new_topic: NewTopic, numbers: Any, closing: tuple[str, ...]) -> None:
     """What closed it is told apart: each has a command of its own."""
     topic, group = new_topic(), f"group-{numbers()}"
@@ -270,6 +277,7 @@ def test_more_members_than_queues(stock: Patient, new_topic: NewTopic) -> None:
         assert [] == stock.find(f"g-{topic}")
 
 
+@ON_THE_CLOSED
 def test_a_delay_that_has_no_timer(closed: Patient, closed_cluster: Cluster, numbers: Any) -> None:
     """Ours sends it by a level then, up to two hours; Java's is refused."""
     topic = f"topic-{numbers()}"

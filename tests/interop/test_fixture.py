@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop import shared
 from tests.interop.cluster import Addresses
 from tests.interop.java_peer import JavaPeer, Outgoing, PeerError
 from tests.interop.keeper import started_at
 from tests.interop.mqadmin import Admin, AdminError
 from tests.interop.processes import Nursery
-from tests.patience import wait_until
+from tests.patience import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,6 +58,29 @@ def test_a_nursery_leaves_nothing_behind(tmp_path: Path) -> None:
     own.close()
 
     assert -signal.SIGKILL == child.poll()
+
+
+def test_what_processes_share_is_gone_when_nobody_uses_it(tmp_path: Path) -> None:
+    first = shared.kept(tmp_path / "keeper")
+    child = Nursery(keeper=first).start(["sleep", "600"], cwd=tmp_path)
+    second = shared.joined(tmp_path / "keeper")
+    assert second is not None
+
+    first.close()
+    assert shared.joined(tmp_path / "nobodys") is None
+    assert child.poll() is None, "the second one uses it"
+    second.close()
+
+    assert -signal.SIGKILL == child.wait(PATIENCE_S)
+    wait_until(lambda: shared.joined(tmp_path / "keeper") is None, "the keeper's end")
+
+
+def test_workers_share_a_few_clusters_and_one_that_is_alone_shares_none(tmp_path: Path) -> None:
+    of = [shared.chosen(tmp_path, {shared.WORKER: f"gw{number}"}) for number in range(7)]
+
+    assert shared.CLUSTERS == len(set(of)) < 7
+    assert None not in of
+    assert shared.chosen(tmp_path, {}) is None
 
 
 @pytest.mark.interop

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
@@ -13,7 +13,7 @@ from framework.reading import Reader, ReaderSettings
 from tests.interop.cluster import Addresses
 from tests.interop.java_peer import JavaPeer, Outgoing
 from tests.interop.live import ONE_LONG_POLL_S, Live, fill_each
-from tests.interop.mqadmin import Admin
+from tests.interop.mqadmin import Admin, changed
 from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.interop
@@ -57,17 +57,12 @@ def test_offsets_are_moved_forward_on_a_live_member(
     assert len(live.application.received(2)) < 200
 
 
-@contextmanager
-def resetting_clients(admin: Admin, cluster: Addresses) -> Iterator[None]:
+def resetting_clients(admin: Admin, cluster: Addresses) -> AbstractContextManager[None]:
     """The broker asks clients to reset themselves, as those of 4.x and 5.0 do."""
-    words = ("-b", cluster.brokers["broker-a"], "-k", "useServerSideResetOffset", "-v")
-    admin.run("updateBrokerConfig", *words, "false")
-    try:
-        yield
-    finally:
-        admin.run("updateBrokerConfig", *words, "true")
+    return changed(admin, cluster, "useServerSideResetOffset", "false", "true")
 
 
+@pytest.mark.xdist_group("lone_cluster")
 @pytest.mark.parametrize(
     "within_s",
     [pytest.param(PATIENCE_S, id="at load"), pytest.param(5, id="less than a long poll", marks=pytest.mark.slow)],
@@ -92,6 +87,7 @@ def test_a_reset_that_the_client_must_do_is_done_at_once(
     assert live.is_even()
 
 
+@pytest.mark.xdist_group("lone_cluster")
 @pytest.mark.parametrize("who", [pytest.param("broker", marks=pytest.mark.slow), "client"])
 def test_a_queue_that_consumed_nothing_is_reset_with_the_others(
     who: str, begin: Callable[..., Live], java: JavaPeer, cluster: Addresses

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +16,7 @@ from framework.errors import ConfigurationError
 from tests.interop.cluster import Addresses
 from tests.interop.inside import application, running
 from tests.interop.java_peer import JavaPeer, Outgoing
-from tests.interop.mqadmin import Admin, AdminError
+from tests.interop.mqadmin import Admin, AdminError, changed
 from tests.interop.places import Place
 from tests.interop.test_consuming import lag
 from tests.patience import soon, until
@@ -147,17 +146,7 @@ def test_what_is_older_than_the_rule_says_is_settled_unhandled(stream: Stream, a
     assert 0 == lag(admin, f"new-on-{stream.topic}")
 
 
-@contextmanager
-def without_filters(admin: Admin, cluster: Addresses) -> Iterator[None]:
-    """As a stock broker is delivered."""
-    words = ("-b", cluster.brokers[BROKER], "-k", "enablePropertyFilter", "-v")
-    admin.run("updateBrokerConfig", *words, "false")
-    try:
-        yield
-    finally:
-        admin.run("updateBrokerConfig", *words, "true")
-
-
+@pytest.mark.xdist_group("lone_cluster")
 def test_a_condition_is_put_to_the_broker_before_its_group_joins(
     stream: Stream, admin: Admin, cluster: Addresses
 ) -> None:
@@ -168,7 +157,8 @@ def test_a_condition_is_put_to_the_broker_before_its_group_joins(
     async def note(message: Message) -> None: ...
 
     stream.send("before")
-    with without_filters(admin, cluster), pytest.raises(ConfigurationError) as refused:
+    stock = changed(admin, cluster, "enablePropertyFilter", "false", "true")
+    with stock, pytest.raises(ConfigurationError) as refused:
         asyncio.run(soon(application(stream.name_server, note).run(), "its end"))
     assert f"group {group}, topic {stream.topic}, sql='price > 10': broker {BROKER} refuses it" in str(refused.value)
     assert "does not support consumer to filter message by SQL92" in str(refused.value)
