@@ -46,6 +46,7 @@ class Scene:
         return sum(row["offset"] or 0 for row in self.rows())
 
 
+@pytest.mark.xdist_group("lone_cluster")
 def test_a_java_members_queues_lag_and_subscription_are_shown(
     place: Place, java: JavaPeer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,6 +82,7 @@ def test_a_java_members_queues_lag_and_subscription_are_shown(
     capsys.readouterr()
 
 
+@pytest.mark.xdist_group("lone_cluster")
 @pytest.mark.long
 def test_a_reset_reaches_a_java_member_that_is_online(
     place: Place, java: JavaPeer, capsys: pytest.CaptureFixture[str]
@@ -185,6 +187,7 @@ FIELDS = {
 LAST = {"dlq replay GROUP --limit 1 --yes": ["sent", "skipped", "failed"]}
 
 
+@pytest.mark.xdist_group("lone_cluster")
 def test_every_command_for_people_and_for_programs(
     place: Place, java: JavaPeer, capsys: pytest.CaptureFixture[str]
 ) -> None:

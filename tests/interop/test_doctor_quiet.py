@@ -22,7 +22,7 @@ from tests.interop.processes import Nursery
 from tests.interop.test_doctor import found, only
 from tests.patience import wait_until
 
-pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("doctor_quiet")]
+pytestmark = pytest.mark.interop
 
 Shell = pytest.CaptureFixture[str]
 EVERYWHERE = """
@@ -214,6 +214,7 @@ def test_a_member_of_ours_that_differs_from_java_s(
     member.leave()
 
 
+@pytest.mark.xdist_group("lone_cluster")
 @pytest.mark.parametrize(("off_ms", "severity"), [(-40_000, "warning"), (3_600_000, "severe")])
 def test_a_clock_that_is_off(
     cluster: Addresses, capsys: Shell, monkeypatch: pytest.MonkeyPatch, off_ms: int, severity: str
@@ -236,6 +237,7 @@ READS = {
 }  # fmt: skip
 
 
+@pytest.mark.xdist_group("lone_cluster")
 def test_it_asks_nothing_that_changes_something(
     ward: Ward, filled: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from tests.interop.inside import application, running
 from tests.interop.places import Place
 from tests.patience import until, wait_until
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("lone_cluster")]
 
 
 def test_a_group_that_handles_nothing_is_not_up_to_date(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

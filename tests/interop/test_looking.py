@@ -39,7 +39,7 @@ from tests.cli.dashboard.desks import look, visitor
 from tests.interop import probe
 from tests.interop.places import Place
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.xdist_group("lone_cluster")]
 
 DOCS = Path(__file__).parents[2] / "docs" / "commands.md"
 PULL, TOPIC_CONFIGS, OFFSETS, GROUP_CONFIGS, MEMBERS = 11, 21, 43, 201, 203
