@@ -43,26 +43,31 @@ def shared_cluster(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(scope="session")
-def lone_cluster(
+def unshared_cluster(
     request: pytest.FixtureRequest, nursery: Nursery, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
-    """One test at a time uses it."""
     request.config.stash[LONE] = cluster = Cluster(tmp_path_factory.mktemp("lone-cluster"), nursery)
     yield cluster
     cluster.stop()
 
 
 @pytest.fixture
-def cluster(request: pytest.FixtureRequest) -> Addresses:
-    """A name server and a broker with stock settings; tests that kill or need others for long start their own.
+def lone_cluster(unshared_cluster: Cluster) -> Cluster:
+    """With stock settings. One test at a time uses it, which may kill what it likes; the next starts it again."""
+    unshared_cluster.start()
+    return unshared_cluster
 
-    Tests of the group `lone_cluster` may change settings, if they set them back, and look at all that there is.
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> Addresses:
+    """A name server and a broker with stock settings; tests that need others from the start on start their own.
+
+    Tests of the group `lone_cluster` may change them, if they set them back, and look at all that there is.
     """
     if not is_alone(request.node):
         everybodys: Addresses = request.getfixturevalue("shared_cluster")
         return everybodys
     lone: Cluster = request.getfixturevalue("lone_cluster")
-    lone.start()
     return lone.addresses
 
 

@@ -29,9 +29,8 @@ from tests.interop import probe
 from tests.interop.cluster import Addresses, Cluster
 from tests.interop.mqadmin import Admin
 from tests.interop.places import Place
-from tests.interop.processes import Nursery
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 
 def source(name_server: str, **options: str) -> RocketMQ:
@@ -143,46 +142,58 @@ def delete(name_server: str, topic: str) -> None:
     assert 0 == probe.ask(name_server, RequestCode.DELETE_TOPIC_IN_NAMESRV, topic=topic)[0]
 
 
-def test_a_stream_outlasts_its_only_broker(nursery: Nursery, tmp_path: Path) -> None:
+@pytest.mark.xdist_group("lone_cluster")
+def test_a_stream_outlasts_its_only_broker(lone_cluster: Cluster, numbers: Callable[[], str]) -> None:
     """It is idle while the broker is away; one that starts then, and one for what is there now, wait for it."""
-    with Cluster(tmp_path / "cluster", nursery) as cluster:
-        place = Place(cluster.name_server, lambda: "outlast")
-        topic = place.made_topic(queues=1)
-        send(cluster.name_server, topic, [f"m{n}" for n in range(5)])
-        place.shows(topic, 5)
-        (role,) = [role for role in cluster.shape.roles() if role.startswith("broker")]
-        options = {"topic": topic, "startingOffsets": "earliest"}
-        with stream(cluster.name_server, **options) as idle, stream(cluster.name_server, **options) as now:
-            start = idle.initialOffset()
-            done = idle.latestOffset(start, ReadAllAvailable())
-            (piece,) = idle.partitions(start, done)
-            cluster.kill(role)
-            assert done == idle.latestOffset(done, ReadAllAvailable())
-            back = threading.Thread(target=cluster.start)
-            back.start()
-            now.prepareForTriggerAvailableNow()
-            assert done == now.latestOffset(now.initialOffset(), ReadAllAvailable())
-            assert 5 == sum(len(rows) for rows in idle.read(piece))
-            back.join()
-            assert done == idle.latestOffset(done, ReadAllAvailable())
+    cluster, place = lone_cluster, Place(lone_cluster.name_server, numbers)
+    topic = place.made_topic(queues=1)
+    send(cluster.name_server, topic, [f"m{n}" for n in range(5)])
+    place.shows(topic, 5)
+    options = {"topic": topic, "startingOffsets": "earliest"}
+    with stream(cluster.name_server, **options) as idle, stream(cluster.name_server, **options) as now:
+        start = idle.initialOffset()
+        done = idle.latestOffset(start, ReadAllAvailable())
+        (piece,) = idle.partitions(start, done)
+        cluster.kill("broker-a")
+        assert done == idle.latestOffset(done, ReadAllAvailable())
+        back = threading.Thread(target=cluster.start)
+        back.start()
+        now.prepareForTriggerAvailableNow()
+        assert done == now.latestOffset(now.initialOffset(), ReadAllAvailable())
+        assert 5 == sum(len(rows) for rows in idle.read(piece))
+        back.join()
+        assert done == idle.latestOffset(done, ReadAllAvailable())
 
 
-def test_a_bit_that_flips_in_a_broker_s_log_is_a_row_with_an_error(nursery: Nursery, tmp_path: Path) -> None:
-    with Cluster(tmp_path / "cluster", nursery) as cluster:
-        topic = Place(cluster.name_server, lambda: "flipped").made_topic(queues=1)
-        send(cluster.name_server, topic, [f"a body that is easily found {n}" for n in range(20)])
-        files = [path for path in (tmp_path / "cluster").rglob("commitlog/*") if path.is_file()]
-        (log,) = [path for path in files if b"easily found 7" in path.read_bytes()[: 1 << 20]]
-        at = log.read_bytes()[: 1 << 20].index(b"easily found 7")
-        with log.open("r+b") as file:  # the broker maps the file, so it hands out what stands there now
-            file.seek(at)
-            file.write(bytes([b"e"[0] ^ 1]))
-
+@pytest.mark.xdist_group("lone_cluster")
+def test_a_bit_that_flips_in_a_broker_s_log_is_a_row_with_an_error(
+    lone_cluster: Cluster, numbers: Callable[[], str]
+) -> None:
+    where, number = lone_cluster.name_server, numbers()
+    topic = Place(where, lambda: number).made_topic(queues=1)
+    send(where, topic, [f"a body of {number} that is easily found {n}" for n in range(20)])
+    wanted = f"{number} that is easily found 7".encode()
+    files = [path for path in lone_cluster.directory.rglob("commitlog/*") if path.is_file()]
+    (log,) = [path for path in files if wanted in path.read_bytes()]
+    at = log.read_bytes().index(wanted) + len(number) + len(" that is ")
+    flip(log, at)
+    try:
         with pytest.raises(ProtocolError, match=r"queue offset 7: body's checksum.*option damaged=column"):
-            batch(cluster.name_server, topic=topic)
-        rows = batch(cluster.name_server, topic=topic, damaged="column")
-        skipped = batch(cluster.name_server, topic=topic, damaged="skip")
+            batch(where, topic=topic)
+        rows = batch(where, topic=topic, damaged="column")
+        skipped = batch(where, topic=topic, damaged="skip")
+    finally:
+        flip(log, at)  # else the broker's next start would end its log there
 
     assert list(range(20)) == [row["offset"] for row in rows]
     assert [(7, None)] == [(row["offset"], row["body"]) for row in rows if row["error"] is not None]
     assert [offset for offset in range(20) if offset != 7] == [row["offset"] for row in skipped]
+
+
+def flip(log: Path, at: int) -> None:
+    """A bit; the broker maps the file, so it hands out what stands there now."""
+    with log.open("r+b") as file:
+        file.seek(at)
+        (byte,) = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))

@@ -15,18 +15,17 @@ from tests.interop.cluster import Cluster
 from tests.interop.processes import Nursery
 from tests.patience import wait_until
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300), pytest.mark.xdist_group("unconfirmed")]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300), pytest.mark.xdist_group("lone_cluster")]
 
 
 @pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
 def test_as_many_come_again_as_the_last_line_says(
-    orderly: bool, nursery: Nursery, numbers: Callable[[], str], own_cluster: Cluster, tmp_path: Path
+    orderly: bool, nursery: Nursery, numbers: Callable[[], str], lone_cluster: Cluster, tmp_path: Path
 ) -> None:
     topic, group = f"orders-{numbers()}", f"billing-{numbers()}"
-    own_cluster.start()
 
     async def send() -> None:
-        async with Producer(name_servers=[own_cluster.name_server]) as producer:
+        async with Producer(name_servers=[lone_cluster.name_server]) as producer:
             await producer.send(topic, b"1")
 
     asyncio.run(send())
@@ -37,7 +36,7 @@ def test_as_many_come_again_as_the_last_line_says(
         folder = tmp_path / name
         folder.mkdir()
         return Application(
-            nursery, folder, own_cluster.name_server, topic=topic, group=group, orderly=orderly,
+            nursery, folder, lone_cluster.name_server, topic=topic, group=group, orderly=orderly,
             handlers=Path(__file__).with_name("stuck_app.py"), app={"drain": "1m"},
             environment={"STUCK_RELEASE": str(release), "STUCK_BODY": "1"},
         )  # fmt: skip
@@ -45,20 +44,14 @@ def test_as_many_come_again_as_the_last_line_says(
     first = start("first")
     first.received(1, timeout_s=90)  # noted at its beginning
     wait_until(lambda: '"event": "ready"' in first.said(), "it has started")
-    own_cluster.kill("broker-a")
+    lone_cluster.kill("broker-a")
     release.touch()
     ended = first.stop()
     assert {"abandoned": 0, "unconfirmed": 1}.items() <= ended.events[-1].items(), first.said()
     assert ExitCode.ABANDONED == ended.code, first.said()
 
-    own_cluster.start()
+    lone_cluster.start()
     again = start("again")
     again.received(1, timeout_s=90)
     wait_until(lambda: '"event": "handled"' in again.said(), "its end")
     assert 0 == again.stop().code
-
-
-@pytest.fixture(scope="module")
-def own_cluster(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
-    """Its broker is killed, so it is nobody else's. The nursery ends it at the latest."""
-    return Cluster(tmp_path_factory.mktemp("frail"), nursery)
