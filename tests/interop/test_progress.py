@@ -15,9 +15,9 @@ import pytest
 from framework.model.queue import MessageQueue
 from tests.client.stranger import says_all_is_done
 from tests.interop.application import Application
-from tests.interop.cluster import Addresses
+from tests.interop.cluster import Addresses, Cluster
 from tests.interop.java_peer import JavaPeer, Outgoing
-from tests.interop.mqadmin import Admin, changed
+from tests.interop.mqadmin import Admin
 from tests.interop.places import Place
 from tests.interop.processes import Nursery
 from tests.patience import wait_until
@@ -87,24 +87,29 @@ def beside_a_stuck_one(
     print(f"{stuck} of {count} stuck, SIGKILL: 1 came again; then the stored offset was {count}")
 
 
-@pytest.mark.xdist_group("lone_cluster")
 def test_where_brokers_make_no_topics_a_start_again_repeats_the_stuck_one_alone(
-    cluster: Addresses, admin: Admin, java: JavaPeer, numbers: Callable[[], str], nursery: Nursery, tmp_path: Path
+    java: JavaPeer, numbers: Callable[[], str], nursery: Nursery, tmp_path: Path
 ) -> None:
-    """With default settings on a broker with autoCreateTopicEnable=false: files of this machine, and one line of it."""
+    """With default settings on a broker with autoCreateTopicEnable=false: files of this machine, and one line of it.
+
+    It has a cluster of its own: set to true again, its broker makes no topics until it is started anew.
+    """
     topic, release, home = f"closed-{numbers()}", tmp_path / "release", tmp_path / "home"
     home.mkdir()
-    java.send(cluster.name_server, topic, [Outgoing(body=b"%d" % number) for number in range(101)], how="batch")
+    with Cluster(tmp_path / "cluster", nursery) as cluster:
+        java.send(cluster.name_server, topic, [Outgoing(body=b"%d" % number) for number in range(101)], how="batch")
+        admin = Admin(java, cluster.name_server)
+        for address in cluster.addresses.brokers.values():
+            admin.run("updateBrokerConfig", "-b", address, "-k", "autoCreateTopicEnable", "-v", "false")
 
-    def start(name: str) -> Application:
-        (tmp_path / name).mkdir()
-        return Application(
-            nursery, tmp_path / name, cluster.name_server, topic=topic, group=f"readers-of-{topic}",
-            handlers=HERE / "stuck_app.py",
-            environment={"STUCK_RELEASE": str(release), "STUCK_BODY": "1", "HOME": str(home)}, options=NOTED,
-        )  # fmt: skip
+        def start(name: str) -> Application:
+            (tmp_path / name).mkdir()
+            return Application(
+                nursery, tmp_path / name, cluster.name_server, topic=topic, group=f"readers-of-{topic}",
+                handlers=HERE / "stuck_app.py",
+                environment={"STUCK_RELEASE": str(release), "STUCK_BODY": "1", "HOME": str(home)}, options=NOTED,
+            )  # fmt: skip
 
-    with changed(admin, cluster, "autoCreateTopicEnable", "false", "true"):
         first = start("first")
         first.received(101)
         wait_until(lambda: has_kept(first, 1, 101), "a record")
