@@ -55,6 +55,16 @@ def _ours(figure: str, case: str = "") -> Figure:
     return lambda found: found.of("ours", figure, case)
 
 
+def _beside(figure: str, who: str, without: str) -> Figure:
+    """Ours with something over ours without it."""
+
+    def ratio(found: Results) -> float | None:
+        one, other = found.of(who, figure), found.of(without, figure)
+        return one / other if one is not None and other else None
+
+    return ratio
+
+
 def _spread(part: str) -> Figure:
     """The dearest size's cost a message over the smallest one's."""
 

@@ -56,6 +56,7 @@ SUITE = (
     _consume("features", "--features", minutes=10),
     _consume("batch", "--handler", "batch", minutes=5),
     _consume("orderly", "--handler", "orderly", minutes=5),
+    _consume("observed", "--observed", "--against", "none", minutes=6),
     Measurement(name="latency", module="latency", minutes=15),
     Measurement(name="memory", module="memory", minutes=6),
     Measurement(name="growth", module="growth", words=("--part", "queues,groups,workers,idle"), minutes=40),
