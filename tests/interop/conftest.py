@@ -76,6 +76,7 @@ def is_alone(item: pytest.Item | None) -> bool:
     return group is not None and group.args == ("lone_cluster",)
 
 
+@pytest.hookimpl(trylast=True)  # behind the test's own fixtures, which may still ask it
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """A broker that nobody asks costs a tenth of a core: when a process is through with that group, it stops it."""
     if (lone := item.config.stash.get(LONE, None)) is not None and not is_alone(nextitem):
