@@ -6,7 +6,7 @@ reverse order, with the handler's result. In a batch each message has its contex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from framework.core.results import Result, explicit
@@ -31,29 +31,22 @@ class OpenContexts:
         self._arounds, self._is_async, self._is_explicit = arounds, is_async, is_explicit
         self._open: list[tuple[int, Around, Context]] = []
 
-    async def enter(self, delivery: Delivery, at: int = 0) -> RetryLater | None:
-        """Enter all for message number `at` of the run, or answer why it is not to be handled now."""
-        return await self.go_on(delivery, iter(self._arounds), at)
-
-    async def go_on(
-        self, delivery: Delivery, arounds: Iterator[Around], at: int = 0, begun: tuple[Around, Context] | None = None
+    async def enter(
+        self, delivery: Delivery, at: int = 0, first: int = 0, context: Context | RetryLater | None = None
     ) -> RetryLater | None:
-        """The same from one on that has `begun`."""
-        if begun is not None and (again := await self._entered(*begun, at)) is not None:
-            return again
-        for around in arounds:
-            context = around.begin(delivery)
-            if context is not None and (again := await self._entered(around, context, at)) is not None:
-                return again
-        return None
-
-    async def _entered(self, around: Around, context: Context | RetryLater, at: int) -> RetryLater | None:
-        if not isinstance(context, RetryLater):
-            context = await around.enter(context, self._is_async)
-        if isinstance(context, RetryLater):
-            return context
-        if context is not None:
-            self._open.append((at, around, context))
+        """Enter all for message number `at` of the run, or answer why it is not to be handled now. Those before `first`
+        have answered nothing already, and that one this `context`.
+        """
+        for around in self._arounds[first:]:
+            if context is None:
+                context = around.begin(delivery)
+            if context is not None and not isinstance(context, RetryLater):
+                context = await around.enter(context, self._is_async)
+            if isinstance(context, RetryLater):
+                return context
+            if context is not None:
+                self._open.append((at, around, context))
+                context = None
         return None
 
     async def leave(self, values: Values, error: BaseException | None = None, at: int = 0) -> None:
@@ -79,12 +72,10 @@ def surrounded(invoke: Invoke, arounds: Sequence[Around], *, is_async: bool, is_
     the question alone.
     """
 
-    async def within(
-        message: Message, delivery: Delivery, rest: Iterator[Around], begun: tuple[Around, Context]
-    ) -> object:
+    async def within(message: Message, delivery: Delivery, first: int, context: Context | RetryLater) -> object:
         contexts = OpenContexts(arounds, is_async, is_explicit)
         try:
-            value: object = await contexts.go_on(delivery, rest, begun=begun)
+            value: object = await contexts.enter(delivery, 0, first, context)
             if value is None:
                 value = invoke(message, delivery)
                 if is_async:
@@ -97,11 +88,10 @@ def surrounded(invoke: Invoke, arounds: Sequence[Around], *, is_async: bool, is_
         return values[0]
 
     def call(message: Message, delivery: Delivery) -> object:
-        rest = iter(arounds)
-        for around in rest:
+        for number, around in enumerate(arounds):
             context = around.begin(delivery)
             if context is not None:
-                inside = within(message, delivery, rest, (around, context))
+                inside = within(message, delivery, number, context)
                 return inside if is_async else run_sync(inside)
         return invoke(message, delivery)
 
