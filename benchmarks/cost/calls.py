@@ -18,8 +18,8 @@ from structlog.testing import capture_logs
 from benchmarks.cost import decoding, sending
 from benchmarks.cost.engine import CASES, QUEUES, Engine, Standing
 
-Work = Callable[[int], Coroutine[Any, Any, None]]
-"""Puts so many messages through; what it does once, whatever their number, falls out."""
+Work = Callable[[int], Coroutine[Any, Any, int | None]]
+"""Puts so many messages through, or the number that it answers; what it does once, whatever their number, falls out."""
 Note = Callable[[FrameType, str, Any], object]
 ALL = (*CASES, *decoding.CASES, *sending.CASES)
 
@@ -41,10 +41,11 @@ def spent(case: str, *, pull: int = 32, rounds: int = 4) -> Spent:
     step = sending.AT_ONCE if case in sending.CASES else pull * QUEUES
     _watched(work, step, lambda *_: None)  # what is made once, and kept, is there
     few, many = (_counted(work, step * each) for each in (rounds, 2 * rounds))
-    # One round: asking for the blocks takes far longer than a call, and each round is like the one before.
-    held_by_few, held_by_many = (_allocated(work, step * each) for each in (1, 2))
-    python, c = (after - before for before, after in zip(few, many, strict=True))
-    return Spent(python / (step * rounds), c / (step * rounds), (held_by_many - held_by_few) / step)
+    # Fewer rounds: asking for the blocks takes far longer than a call, and each round is like the one before.
+    held_by_few, held_by_many = (_allocated(work, step * each) for each in (2, 4))
+    python, c, messages = (after - before for before, after in zip(few, many, strict=True))
+    blocks, beside = (after - before for before, after in zip(held_by_few, held_by_many, strict=True))
+    return Spent(python / messages, c / messages, blocks / beside)
 
 
 def work_of(case: str, pull: int) -> Work:
@@ -55,7 +56,8 @@ def work_of(case: str, pull: int) -> Work:
     return lambda messages: Engine(case, most=messages, pull=pull, is_counted=True).run()
 
 
-def _counted(work: Work, messages: int) -> tuple[int, int]:
+def _counted(work: Work, messages: int) -> tuple[int, int, int]:
+    """Calls of both kinds, and how many messages they were for."""
     python = built_in = 0
 
     def note(frame: FrameType, event: str, _: Any) -> None:
@@ -67,11 +69,12 @@ def _counted(work: Work, messages: int) -> tuple[int, int]:
         elif event == "c_call":
             built_in += 1
 
-    _watched(work, messages, note)
-    return python, built_in
+    handled = _watched(work, messages, note)
+    return python, built_in, handled
 
 
-def _allocated(work: Work, messages: int) -> int:
+def _allocated(work: Work, messages: int) -> tuple[int, int]:
+    """The same of blocks."""
     now = sys.getallocatedblocks
     total, last = 0, now()
 
@@ -82,18 +85,18 @@ def _allocated(work: Work, messages: int) -> int:
             total += held - last
         last = held
 
-    _watched(work, messages, note)
-    return total
+    handled = _watched(work, messages, note)
+    return total, handled
 
 
-def _watched(work: Work, messages: int, note: Note) -> None:
-    async def run() -> None:
+def _watched(work: Work, messages: int, note: Note) -> int:
+    async def run() -> int:
         loop = asyncio.get_running_loop()
         loop.time = Standing().monotonic  # type: ignore[method-assign]  # no timer fires, however slow the machine is
         before = sys.getprofile()
         sys.setprofile(note)
         try:
-            await work(messages)
+            return await work(messages) or messages
         finally:
             sys.setprofile(before)
 
@@ -101,6 +104,6 @@ def _watched(work: Work, messages: int, note: Note) -> None:
     gc.disable()
     try:
         with capture_logs():
-            asyncio.run(run())
+            return asyncio.run(run())
     finally:
         gc.enable()

@@ -212,7 +212,8 @@ class Engine:
         self.side = Side(self.clock, most, step=step)
         self.tasks: list[asyncio.Task[Any]] = []
 
-    async def run(self) -> None:
+    async def run(self) -> int:
+        """How many were handled: those that this turn of the loop had begun as well."""
         spec, hooks, rules = self._spec, self._hooks(), Rules()
         batching = batching_for(spec, hooks, self.clock, rules) if spec.batch else None
         call: Callable[[Message], Any] = _nobody if batching else call_for(spec, hooks, self.clock, rules)
@@ -224,6 +225,7 @@ class Engine:
                 self._own(queue, pool, call)
         await self.side.finished.wait()
         await self.tree.close()
+        return self.side.counts.handled
 
     def _hooks(self) -> DeliveryHooks:
         if not self._plugins:

@@ -40,6 +40,7 @@ log = structlog.get_logger()
 NO_FILTER = "; for sql= the broker needs enablePropertyFilter=true, which a stock one has not"
 
 _AT_REST = re.compile(r"message (\d{1,18}) of \S{1,300} is damaged\b")
+_GO_AWAY = int(ResponseCode.GO_AWAY)
 _FOUND = int(ResponseCode.SUCCESS)
 _AGAIN = int(ResponseCode.PULL_RETRY_IMMEDIATELY)
 _NOTHING = (int(ResponseCode.PULL_NOT_FOUND), _AGAIN)
@@ -76,6 +77,8 @@ class Puller:
             version=subscription.version, wait_ms=limits.LONG_POLL_MS, bytes_max=limits.PULL_BYTES_MAX,
         )  # fmt: skip
         self._templates: dict[int, PullTemplate] = {}
+        self._is_kept = False
+        """Its broker is known to keep offsets of this group's topic, and does not forget that."""
 
     async def pull(self, offset: int, committable: Callable[[], int], *, alone: bool = False) -> PullResult:
         """What is at `offset`; held by the broker for 15 s while there is nothing. Only cancellation is raised.
@@ -87,7 +90,7 @@ class Puller:
         try:
             count = 1 if alone else self._batch
             answer = await self._ask(offset, committable, count)
-            if answer.code == ResponseCode.GO_AWAY:
+            if answer.code == _GO_AWAY:
                 answer = await self._ask(offset, committable, count)
         except BrokerUnreachable as error:
             address = self._routes.find(self._queue.broker, self._broker_id)
@@ -110,16 +113,15 @@ class Puller:
         template = self._templates.get(count)
         if template is None:
             template = self._templates[count] = PullTemplate(replace(self._request, max_msg_nums=count))
-        is_told = self._broker_id == MASTER and self._first.is_kept(self._group, self._queue)
-        commit = committable() if is_told else 0
+        if not self._is_kept:
+            self._is_kept = self._first.is_kept(self._group, self._queue)
+        commit = committable() if self._is_kept and self._broker_id == MASTER else 0
         if channel.signs:
             return await channel.request_now(
                 template.command(offset, commit if commit > 0 else None), timeout_ms=limits.PULL_TIMEOUT_MS
             )
         return await channel.request_frame(
-            lambda number: template.frame(number, offset, commit if commit > 0 else None),
-            _PULL,
-            timeout_ms=limits.PULL_TIMEOUT_MS,
+            template.frame, _PULL, offset, commit if commit > 0 else None, timeout_ms=limits.PULL_TIMEOUT_MS
         )
 
     async def _find_another(self) -> str:

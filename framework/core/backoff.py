@@ -79,9 +79,11 @@ class Health:
 
     def got_on(self) -> None:
         """An answer brought the queue on, or the broker held the pull."""
-        self._row = 0
-        self._idle.succeeded()
-        self.succeeded()
+        if self._row:
+            self._row = 0
+            self._idle.succeeded()
+        if self.failure is not None:
+            self.succeeded()
 
     def succeeded(self) -> None:
         """A try went well. That ends no row of answers that bring nothing on."""

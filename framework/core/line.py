@@ -196,7 +196,8 @@ class Line:
         """The first message was plain success: the next one, which begins now. None, and nothing has changed, where
         there is more to look at: the portion's last message, tries that failed, commits by hand, a queue that is left.
         """
-        index, window, portions = portion.next + 1, portion.window, self._portions
+        begin, window, portions = portion.next, portion.window, self._portions
+        index = begin + 1
         if (
             index >= portion.count or portion.gone or not portions or portions[0] is not portion
             or window.is_draining or window.is_closed
@@ -204,7 +205,11 @@ class Line:
         ):  # fmt: skip
             return None
         portion.next = index
-        portion.end(index)
+        chunk = portion.chunk
+        if portion._places is None and chunk.low == begin == portion.ended and not chunk.ahead:  # noqa: SLF001
+            portion.ended = chunk.low = index  # as `end` does, without a call: every message passes here
+        else:
+            portion.end(index)
         self.since_ms = now_ms
         return portion.messages[index]
 

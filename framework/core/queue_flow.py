@@ -182,7 +182,8 @@ class QueueFlow:
         if state is _HELD:
             self._move("room")
         self._asked_ms = now_ms
-        return Pull(self.next_offset, alone=self.damage.asks_alone(self.next_offset))
+        offset = self.next_offset
+        return Pull(offset, alone=offset < self.damage.until)
 
     # What came of it
 
@@ -383,24 +384,24 @@ class Damage:
     again.
     """
 
-    __slots__ = ("_at", "_times", "_until", "skips")
+    __slots__ = ("_at", "_times", "skips", "until")
 
     def __init__(self, *, skips: bool = False) -> None:
         self.skips = skips
         """Whether a record that stays damaged is left behind; else its queue waits until it is mended."""
-        self._until = 0
+        self.until = 0
         self._at, self._times = -1, 0
 
     def asks_alone(self, offset: int) -> bool:
         """Whether the pull from here is to bring one record."""
-        return offset < self._until
+        return offset < self.until
 
     def skipped_to(self, offset: int, result: Damaged) -> int | None:
         """A pull from here came damaged: where to go on instead, or None where it is to be tried again."""
         if not self.skips:
             return None
         if not self.asks_alone(offset):
-            self._until = min(max(result.following, offset + 1), offset + limits.ALONE_MAX)
+            self.until = min(max(result.following, offset + 1), offset + limits.ALONE_MAX)
             return None
         if offset != self._at:
             self._at, self._times = offset, 0
@@ -410,4 +411,4 @@ class Damage:
         return result.until
 
     def __repr__(self) -> str:
-        return f"<Damage {'skips' if self.skips else 'holds'}, alone until {self._until}>"
+        return f"<Damage {'skips' if self.skips else 'holds'}, alone until {self.until}>"

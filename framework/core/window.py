@@ -273,6 +273,6 @@ def reason_to_wait(window: Window, bounds: FlowLimits, has_budget: bool) -> str 
     if window.bytes > bounds.bytes_max:
         return "bytes"
     # From the first to the last of them, as the Java client counts: a span of 2,000 has room for 2,001 offsets.
-    if window.span - 1 > bounds.span_max and window.messages and not window.is_kept:
+    if window.end - window.committable - 1 > bounds.span_max and window.messages and not window.is_kept:
         return "span"
     return None if has_budget else "budget"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import structlog
 
@@ -37,6 +37,7 @@ from framework.wire.frame import ANSWER_HEADER_BYTES_MAX
 log = structlog.get_logger()
 
 
+_GO_AWAY = int(ResponseCode.GO_AWAY)
 DEFAULT_LIMITS = Limits(header_bytes_max=ANSWER_HEADER_BYTES_MAX)
 """Of a connection that we open, by which answers come."""
 
@@ -118,8 +119,8 @@ class Channel(asyncio.Protocol):
         self._timer.watch(command.number, command.code, timeout_ms)
         return future
 
-    def request_frame(self, frame_of: Callable[[int], bytes], code: int, *, timeout_ms: int) -> Answered:
-        """The same for a frame put together elsewhere: `frame_of(number)` gives its bytes. Never signed.
+    def request_frame(self, frame_of: Callable[..., bytes], code: int, *values: Any, timeout_ms: int) -> Answered:
+        """The same for a frame put together elsewhere: `frame_of(number, *values)` gives its bytes. Never signed.
 
         Frames of one turn of the loop leave in one write.
         """
@@ -129,7 +130,7 @@ class Channel(asyncio.Protocol):
         future: Answered = self._loop.create_future()
         number = self._wire.next_number()
         self._wire.expect(number, future)
-        self._writer.collect(frame_of(number))
+        self._writer.collect(frame_of(number, *values))
         self._timer.watch(number, code, timeout_ms)
         return future
 
@@ -198,7 +199,7 @@ class Channel(asyncio.Protocol):
                 self._take_request(command)
             return
         self._timer.deadlines.pop(command.number, None)  # gone where a request before it ended the channel
-        if command.code == ResponseCode.GO_AWAY:
+        if command.code == _GO_AWAY:
             self.retire()
         if not future.done():
             future.set_result(command)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from framework import marks
 from framework.errors import BrokerUnreachable, ProtocolError, RequestTimedOut
@@ -34,19 +34,14 @@ ALONE_SECONDS = 10.0  # a wait of so long is believed at once; of shorter ones i
 STALL_SECONDS = 10.0  # in which a frame that has begun must end, or go on by at least ...
 STALL_BYTES_MIN = 4096
 GO_AWAY_REASON = "told to go away"
+_COMMIT = int(RequestCode.UPDATE_CONSUMER_OFFSET)
 STRAYS_MAX = 2048  # between two looks of the timer: more than could ever have been asked for and given up
 
 Answered: TypeAlias = asyncio.Future[RemotingCommand]
 
 
-class _Deadline(NamedTuple):
-    at: float
-    sent: float
-    code: int
-
-    @property
-    def is_commit(self) -> bool:
-        return self.code == RequestCode.UPDATE_CONSUMER_OFFSET
+_Deadline: TypeAlias = tuple[float, float, int]
+"""When an answer is due, when its request was sent, and its code. One is made a pull."""
 
 
 class ChannelTimer:
@@ -85,7 +80,7 @@ class ChannelTimer:
         """A request was sent, whose answer is due by then."""
         now = self.written_at = self._loop.time()
         at = now + timeout_ms / 1000
-        self.deadlines[number] = _Deadline(at, now, code)
+        self.deadlines[number] = at, now, code
         if at < self._timer_at:
             self._arm(at)
 
@@ -114,8 +109,8 @@ class ChannelTimer:
         self.read_at += paused
         self.written_at += paused
         self.deadlines = {
-            number: each if each.is_commit else _Deadline(each.at + paused, each.sent + paused, each.code)
-            for number, each in self.deadlines.items()
+            number: (at, sent, code) if code == _COMMIT else (at + paused, sent + paused, code)
+            for number, (at, sent, code) in self.deadlines.items()
         }
         self._arm(self._next_look(self._loop.time()))
 
@@ -149,29 +144,31 @@ class ChannelTimer:
 
     def _look_at_commits(self, now: float) -> None:
         """While reading is paused, when silence means nothing."""
-        commits = {number: each for number, each in self.deadlines.items() if each.is_commit}
+        commits = {number: each for number, each in self.deadlines.items() if each[-1] == _COMMIT}
         self._timer_at = float("inf")
         for number, each in commits.items():
-            if each.at <= now:
+            due, _, _ = each
+            if due <= now:
                 self._give_up(number, each)
-            elif each.at < self._timer_at:
-                self._arm(each.at)
+            elif due < self._timer_at:
+                self._arm(due)
 
     def _next_look(self, now: float) -> float:
-        earliest = min(deadline.at for deadline in self.deadlines.values()) if self.deadlines else now + IDLE_SECONDS
+        earliest = min(due for due, _, _ in self.deadlines.values()) if self.deadlines else now + IDLE_SECONDS
         earliest = min(earliest, max(self.read_at, self.written_at) + IDLE_SECONDS)
         return min(earliest, now + STALL_SECONDS) if self._at_look is not None else earliest
 
     def _expire(self, now: float) -> float | None:
         """Fail what is overdue; the longest budget among it that passed in complete silence, if meaningful."""
         silence: float | None = None
-        for number, deadline in [entry for entry in self.deadlines.items() if entry[1].at <= now]:
-            budget = deadline.at - deadline.sent
+        for number, deadline in [entry for entry in self.deadlines.items() if entry[1][0] <= now]:
+            due, sent, _ = deadline
+            budget = due - sent
             if not self._give_up(number, deadline):
                 continue
-            if budget > MEANINGFUL_SECONDS and self.read_at <= deadline.sent:
+            if budget > MEANINGFUL_SECONDS and self.read_at <= sent:
                 is_second = self.read_at <= self._doubted_at
-                self._doubted_at = deadline.sent
+                self._doubted_at = sent
                 if is_second or budget >= ALONE_SECONDS:
                     silence = max(silence or 0.0, budget)
         return silence
@@ -182,7 +179,8 @@ class ChannelTimer:
         del self.deadlines[number]
         if future is None or future.cancelled():
             return False
-        name, peer, budget = request_name(deadline.code), self._channel.peer, deadline.at - deadline.sent
+        due, sent, code = deadline
+        name, peer, budget = request_name(code), self._channel.peer, due - sent
         fail_future(future, RequestTimedOut(f"{name}: no answer from {peer} within {budget * 1000:.0f} ms"))
         return True
 

@@ -19,6 +19,7 @@ from framework.wire.command import RemotingCommand
 _LANGUAGE_NAMES = tuple(language.name for language in Language)
 _LANGUAGE_BY_NAME = {language.name: int(language) for language in Language}
 _quoted = fastjson.quoted
+INT32_MIN, INT32_MAX = fastjson.INT32_MIN, fastjson.INT32_MAX
 
 
 def encode(command: RemotingCommand) -> bytes:
@@ -58,7 +59,9 @@ def decode(header: bytes, body: bytes) -> RemotingCommand:
         values, end = _scan(text, 0)
         if type(values) is not dict:
             raise ProtocolError(f"JSON header is {shorten(values)}, not an object")
-        fields, remark = _fields(values.get("extFields")), fastjson.text_of(values.get("remark"))
+        fields, remark = _fields(values.get("extFields")), values.get("remark")
+        if remark is not None:
+            remark = fastjson.text_of(remark)
     except UnicodeDecodeError as error:
         raise ProtocolError(f"JSON header is not UTF-8 at byte {error.start}") from error
     except RecursionError as error:
@@ -71,16 +74,17 @@ def decode(header: bytes, body: bytes) -> RemotingCommand:
         raise ProtocolError(f"JSON header is followed by {shorten(text[end:])}")
     if "\\ud" in text or "\\uD" in text:
         _refuse_lone_surrogates(fields, remark)
-    return RemotingCommand(
-        fastjson.int32_of("code", values.get("code")),
-        fields,
-        body,
-        number=fastjson.int32_of("opaque", values.get("opaque")),
-        flag=fastjson.int32_of("flag", values.get("flag")),
-        remark=remark,
-        language=_language(values.get("language", "JAVA")),
-        version=fastjson.int32_of("version", values.get("version")),
-    )
+    command = RemotingCommand(0, fields, body, remark=remark, language=_language(values.get("language", "JAVA")))
+    command.code, command.number, command.flag, command.version = _numbers(values)
+    return command
+
+
+def _numbers(values: dict[str, Any]) -> list[int]:
+    found = [values.get("code"), values.get("opaque"), values.get("flag"), values.get("version")]
+    for value in found:
+        if type(value) is not int or not INT32_MIN <= value <= INT32_MAX:
+            return [fastjson.int32_of(name, values.get(name)) for name in ("code", "opaque", "flag", "version")]
+    return found  # type: ignore[return-value]  # all of them are
 
 
 def _refuse_constant(text: str) -> NoReturn:
@@ -101,7 +105,9 @@ def _without_value(text: str, error: StopIteration) -> NoReturn:
 def _language(value: Any) -> int:
     """Its name, or as some C++ clients write it, its number. It decides nothing: whatever is neither is OTHER."""
     if type(value) is str:
-        known = _LANGUAGE_BY_NAME.get(value.upper())
+        known = _LANGUAGE_BY_NAME.get(value)
+        if known is None:
+            known = _LANGUAGE_BY_NAME.get(value.upper())
         if known is not None:
             return known
     if type(value) not in {int, fastjson.Real} and not (type(value) is str and value.lstrip("+").isdecimal()):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from struct import Struct
 from zlib import crc32
 
@@ -140,6 +141,13 @@ def _read_record(data: bytes, at: int) -> tuple[Record, int]:
         prepared_transaction_offset=prepared,
     )  # fmt: skip
     return record, end
+
+
+@lru_cache
+def mark_of(topic: str) -> bytes:
+    """What stands behind the body of a common record of this topic: the length of its name, and the name."""
+    name = topic.encode()
+    return bytes((min(len(name), 255),)) + name
 
 
 def host_size(is_v6: int) -> int:

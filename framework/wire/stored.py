@@ -17,7 +17,6 @@ from __future__ import annotations
 import struct
 from itertools import repeat
 from struct import Struct
-from typing import cast
 from zlib import crc32
 
 from framework.errors import RecordDamaged, shorten
@@ -36,6 +35,7 @@ from framework.wire.record import (
     decode_records,
     encode_record,
     host_size,
+    mark_of,
 )
 
 __all__ = [
@@ -215,7 +215,7 @@ def _slow_path(records: Records, at: int, offset: int, least: int, messages: lis
 def end_of(messages: list[Message]) -> int:
     """Where in the pull's body the records end that `decode` has looked at."""
     source = messages[-1]._source  # noqa: SLF001  # it was made here
-    return (source.outer if isinstance(source, InnerRecords) else cast("Records", source)).end
+    return (source if type(source) is Records else source.outer).end  # type: ignore[attr-defined]
 
 
 def properties_size(records: Records, at: int) -> int:
@@ -241,19 +241,17 @@ def _message(source: Records | InnerRecords, at: int, offset: int) -> Message:
 class Records:
     """The source behind a pull's messages. `at` is where a record begins that `decode` has looked at."""
 
-    __slots__ = ("_is_retry", "_lacks", "buffer", "end", "mark", "must_match", "queue")
+    __slots__ = ("_lacks", "buffer", "end", "mark", "must_match", "queue")
 
     def __init__(self, buffer: bytes, queue: MessageQueue) -> None:
         self.buffer = buffer
         self.queue = queue
-        topic = queue.topic.encode()
-        self.mark = bytes((min(len(topic), 255),)) + topic
+        self.mark = mark_of(queue.topic)
         """What stands behind the body of a common record: its topic, and the length of that."""
         self.end = len(buffer)
         """Where the records end that were looked at."""
         self.must_match = False
         """They answer a question for this queue, so that their topic must be its own."""
-        self._is_retry = queue.topic.startswith(RETRY_PREFIX)
         self._lacks: dict[str, bool] | None = None
 
     def damage(self, at: int) -> RecordDamaged | None:
@@ -338,7 +336,7 @@ class Records:
 
     def topic(self, at: int) -> str:
         """The record's own topic; of a message that came back for a retry, the one it was first sent to."""
-        if self._is_retry:
+        if self.queue.topic.startswith(RETRY_PREFIX):
             origin = self.properties(at).get(RETRY_TOPIC)
             if origin is not None and is_legal(origin):
                 return origin

@@ -17,6 +17,7 @@ class NothingKept:
 
     awaited = 0
     is_waiting = False
+    passing = None
     fence = Fence()
     """No commit carries an epoch, and none is refused."""
 

@@ -16,7 +16,7 @@ import structlog
 
 from framework.core import limits
 from framework.core.chunk import Chunk
-from framework.core.line import Lanes, Line, Portion
+from framework.core.line import Lanes, Portion
 from framework.core.order_lease import OrderLease
 from framework.core.queue_flow import QueueState
 from framework.core.window import Window
@@ -28,11 +28,10 @@ from framework.services.orderly.calls import OrderCalls
 from framework.services.orderly.desk import Desk, InOrder, Lane
 from framework.services.orderly.ends import OrderlyOutcomes
 from framework.services.orderly.watch import LOOK_AROUND_MS, Alarms, Pulse, StuckWatch, why_blocked, why_full
+from framework.services.pool.run import BREATH_S, Breath
 from framework.services.queue.pull import PullLoop
 
 log = structlog.get_logger()
-
-BREATH_MS = 20  # how long handlers that never suspend keep the loop to themselves, beside the one that runs
 
 
 class Orderly:
@@ -54,6 +53,10 @@ class Orderly:
         self._desks: dict[MessageQueue, Desk] = {}
         self._ready: deque[Lane] = deque()
         self._working, self._turn_ms = 0, limits.TURN_MS
+        self._coming = 0
+        """How many of those that work have not begun yet."""
+        self._breath = Breath(clock.monotonic)
+        self._is_inviting = False
         self._calls = OrderCalls(clock, workers, ends.tell)
         self.held = HeldLines(self)
         self._ends = ends
@@ -106,7 +109,9 @@ class Orderly:
     def offer(self, chunk: Chunk) -> None:
         desk = self._desks[chunk.run.queue]
         for line in desk.lanes.offer(chunk):
-            lane: Lane = line.run or self._new_lane(desk, line)
+            if line.run is None:
+                line.run = Lane(desk, line)
+            lane: Lane = line.run
             if lane.wakes_ms:
                 first = line.first
                 batching = desk.how.batching
@@ -165,10 +170,6 @@ class Orderly:
         """Lanes whose dead letter no broker has taken yet, though it was tried."""
         return sum(lane.is_unsent and bool(lane.line.copies) for lane in self.lanes())
 
-    def _new_lane(self, desk: Desk, line: Line) -> Lane:
-        lane = line.run = Lane(desk, line)
-        return lane
-
     def lanes(self) -> Iterator[Lane]:
         for desk in self._desks.values():
             for line in desk.lanes:
@@ -182,23 +183,36 @@ class Orderly:
         lane.is_ready = True
         lane.desk.busy += 1
         self._ready.append(lane)
-        self._hire(1)
+        self._hire(1)  # if its handler suspends, more are invited
 
     def resize(self, size: int) -> None:
         """At most `size` queues at work from now on, or none; a worker too many ends with the message that it is at."""
         self._size = size
         self._hire(len(self._ready))
 
-    def _hire(self, most: int) -> None:
-        for _ in range(min(most, self._size - self._working)):
+    def _hire(self, lanes: int) -> None:
+        """Workers for so many lanes, beside those that will come for the next one anyway."""
+        on_their_way = self._coming + self._breath.turning
+        for _ in range(min(lanes - on_their_way, self._size - self._working)):
             self._working += 1
+            self._coming += 1
             self._tree.start(self._work(), name=f"orderly {self._group}")
+
+    def _invite(self) -> None:
+        """Runs once the worker that asked for it suspends. If its handlers never did, there is nothing to share."""
+        self._is_inviting = False
+        if not self._breath.turning:
+            self._hire(len(self._ready))
 
     async def _work(self) -> None:
         """One worker: for as long as there is work, and then gone."""
+        self._coming -= 1
         try:
             while self._ready and self._working <= self._size:
                 lane = self._ready.popleft()
+                if self._ready and not self._is_inviting:
+                    self._is_inviting = True
+                    asyncio.get_running_loop().call_soon(self._invite)
                 desk = lane.desk
                 lane.is_ready, lane.is_running = False, True
                 desk.running += 1
@@ -212,29 +226,30 @@ class Orderly:
                     desk.running -= 1
                     desk.busy -= 1
                     self._turn_over(lane)
-                await asyncio.sleep(0)
+                if self._ready and self._clock.monotonic() - self._breath.at >= BREATH_S:
+                    await self._breath.draw()
         finally:
             self._working -= 1
 
     async def _turn(self, lane: Lane) -> None:
         """Run the line's messages, one after the other."""
-        began_ms = self._clock.monotonic_ms()
-        over_ms, breathes_ms = began_ms + self._turn_ms, began_ms + BREATH_MS
-        portion: Portion | None = None
+        over_ms = self._clock.monotonic_ms() + self._turn_ms
+        has_run = False
         line = lane.line
         while True:
-            now_ms = self._clock.monotonic_ms()
+            now = self._clock.monotonic()
+            now_ms = int(now * 1000)
             first = self.startable(lane, now_ms)
             if first is None or now_ms >= over_ms or self._working > self._size or lane.is_held_back:
                 return
             if now_ms < self._pulse.look_around(now_ms):
                 await asyncio.sleep(LOOK_AROUND_MS / 1000)
                 continue
-            if (portion is not None and portion is not first) or now_ms >= breathes_ms:
-                await asyncio.sleep(0)  # a turn of the loop a chunk, or handlers that never suspend would starve pulls
-                portion, breathes_ms = None, self._clock.monotonic_ms() + BREATH_MS
+            if has_run and now - self._breath.at >= BREATH_S:
+                await self._breath.draw()  # now and then, or handlers that never suspend would starve the pulls
+                has_run = False
                 continue
-            portion = first
+            has_run = True
             if line.copies:
                 await self._ends.bury(lane)
                 continue
@@ -252,8 +267,8 @@ class Orderly:
                 elif results:
                     self._ends.batch_came_home(lane, places, results)
                 continue
-            ended, result = await self._calls.run(lane, portion, line.message)
-            self._ends.came_home(lane, portion, ended, result)
+            ended, result = await self._calls.run(lane, first, line.message)
+            self._ends.came_home(lane, first, ended, result)
 
     def _lingers(self, lane: Lane, now_ms: int) -> bool:
         """Whether its batch may still fill. What is tried again waits for nobody."""

@@ -20,7 +20,7 @@ from framework.model.message import Message
 from framework.net.task_tree import TaskTree
 from framework.ports import Clock, Workers
 from framework.services.call.batch_calls import Batching, Results, results_of
-from framework.services.pool.run import RUNNING
+from framework.services.pool.run import BREATH_S, RUNNING, Breath
 
 
 class BatchPool:
@@ -35,7 +35,12 @@ class BatchPool:
         """Chunks with the time they came, the oldest first."""
         self._working = 0
         self._coming = 0
-        """How many of those that work have not begun yet. Each will draw a batch."""
+        """How many of those that work have not begun yet. Each will draw a batch, as those that let others breathe."""
+        self._breath = Breath(clock.monotonic)
+        self._is_inviting = False
+        """`_look` is about to be called, behind what runs now."""
+        self._places = size
+        """Handlers that were given up take at most as many places beside those of the pool."""
         self._tasks: dict[Slot, asyncio.Task[Any] | None] = {}
         """One a batch that runs."""
         self.fenced: dict[Slot, None] = {}
@@ -46,7 +51,8 @@ class BatchPool:
     def offer(self, chunk: Chunk) -> None:
         """Have the chunk's messages handled, after those offered before it."""
         self._ready.append((chunk, self._clock.monotonic()))
-        self._look()
+        if not self._coming and not self._breath.turning:
+            self._look(1)  # if its handler suspends, more are invited
 
     def take_back(self, window: Window) -> list[Chunk]:
         """Start no more of the window's messages: those that nobody has started come back."""
@@ -55,6 +61,7 @@ class BatchPool:
     def resize(self, size: int) -> None:
         """Run so many batches at once from now on; those that run end as they would."""
         self._size = size
+        self._count_places()
         self._look()
 
     def left(self) -> None:
@@ -77,23 +84,25 @@ class BatchPool:
         """How many places are empty because too many handlers that were given up do not end."""
         return self._size - self._places
 
-    @property
-    def _places(self) -> int:
-        """Handlers that were given up take at most as many places beside those of the pool."""
-        return max(min(self._size, 2 * self._size - len(self.fenced)), 0)
+    def _count_places(self) -> None:
+        self._places = max(min(self._size, 2 * self._size - len(self.fenced)), 0)
 
     def fence(self, slot: Slot) -> None:
         """Give up a batch: its task ends when its handler does."""
         task = self._tasks[slot]
         self._leave(slot)
         self.fenced[slot] = None
+        self._count_places()
         self._working -= 1
         if task is not None:
             task.cancel()
         self._look()
 
-    def _look(self) -> None:
-        while self._working < self._places and self._is_due(self._coming * self._batching.count):
+    def _look(self, most: int | None = None) -> None:
+        """Start a worker, so many at most, for each batch that is due; see to it that what lingers is looked at."""
+        most = self._places if most is None else most
+        while most and self._working < self._places and self._is_due(self._promised):
+            most -= 1
             self._working += 1
             self._coming += 1
             self._tree.start(self._work(), name=f"batch {self._name}")
@@ -102,9 +111,20 @@ class BatchPool:
             wait = max(due - self._clock.monotonic(), 0) + 0.001  # past it, whatever the clock's grain
             self._timer = asyncio.get_running_loop().call_later(wait, self._linger_over)
 
+    @property
+    def _promised(self) -> int:
+        """So many messages will be drawn by workers that are on their way."""
+        return (self._coming + self._breath.turning) * self._batching.count
+
     def _linger_over(self) -> None:
         self._timer = None
         self._look()
+
+    def _invite(self) -> None:
+        """Runs once the worker that asked for it suspends. If its handlers never did, there is nothing to share."""
+        self._is_inviting = False
+        if not self._breath.turning:
+            self._look()
 
     def _is_due(self, beside: int = 0) -> bool:
         """Whether there is a batch to start, rather than to wait for more, when others take so many messages."""
@@ -140,13 +160,15 @@ class BatchPool:
         slot: Slot | None = None
         try:
             while self._working <= self._places and (batch := self._draw()):
-                if slot is None:
-                    self._look()  # what is left may have to linger
+                if self._ready and not self._is_inviting:
+                    self._is_inviting = True
+                    asyncio.get_running_loop().call_soon(self._invite)  # what is left may have to linger
                 slot = BatchSlot(batch, self._clock.monotonic())
                 await self._run(slot, batch)
                 if slot.verdicts is not None:
                     break
-                await asyncio.sleep(0)  # a turn of the loop a batch, or handlers that never suspend would starve pulls
+                if self._ready and self._clock.monotonic() - self._breath.at >= BREATH_S:
+                    await self._breath.draw()  # now and then, or handlers that never suspend would starve the pulls
         finally:
             if slot is None or slot.verdicts is None:  # else its place was given away when it was given up
                 self._working -= 1
@@ -207,6 +229,7 @@ class BatchPool:
     def _ended_late(self, slot: Slot, *, has_result: bool) -> None:
         """A handler that was given up has ended: nothing changes but the counts, and there is a place again."""
         del self.fenced[slot]
+        self._count_places()
         if has_result:
             for chunk, count in Counter(chunk for chunk, _ in slot.running).items():
                 chunk.run.late(chunk, count)

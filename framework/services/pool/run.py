@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from framework.model.message import Message
 from framework.model.outcome import Kind
 from framework.model.queue import MessageQueue
 
+BREATH_S = 0.002
 SyncCall = Callable[[Message], object]
 
 
@@ -79,6 +81,34 @@ def at_work(slots: Iterable[Slot], *, given_up: bool = False) -> Iterator[AtWork
         ]
         if messages:
             yield AtWork(members[0][0].run.queue, messages, started, slot.worker, given_up)
+
+
+class Breath:
+    """A pool's: lets the loop go on though handlers never suspend. Its workers together keep it for BREATH_S, and each
+    for a chunk or a batch beside.
+    """
+
+    __slots__ = ("_monotonic", "_turn", "at", "turning")
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self.at = 0.0
+        """When the loop last had a turn (seconds, monotonic)."""
+        self.turning = 0
+        """Workers that let it have one: they take what is ready without being woken."""
+        self._turn = 0
+
+    async def draw(self) -> None:
+        """Let the loop have a turn."""
+        turn = self._turn
+        self.turning += 1
+        try:
+            await asyncio.sleep(0)
+        finally:
+            self.turning -= 1
+            if turn == self._turn:  # else another worker came back before, in the same turn
+                self._turn += 1
+                self.at = self._monotonic()
 
 
 RUNNING: ContextVar[Slot | None] = ContextVar("framework_running_slot", default=None)

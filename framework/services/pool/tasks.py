@@ -18,7 +18,7 @@ from framework.core.window import Window
 from framework.model.message import Message
 from framework.ports import Clock
 from framework.services.call.run_once import failure_awaited, heeded
-from framework.services.pool.run import RUNNING
+from framework.services.pool.run import BREATH_S, RUNNING, Breath
 
 HIRED_A_TURN = 50  # workers that take the places of others: a turn of the loop stays one of milliseconds
 
@@ -43,8 +43,11 @@ class WorkerPool:
         self._idle: dict[asyncio.Future[None], None] = {}
         self._is_refilling = False
         """Places of handlers that were given up are about to be filled."""
-        self._turning = 0
-        """Workers between two chunks: they take what is ready without being woken."""
+        self._breath = Breath(clock.monotonic)
+        self._coming = 0
+        """Workers that were woken and have not come yet."""
+        self._is_inviting = False
+        """An invitation is under way."""
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -54,7 +57,7 @@ class WorkerPool:
     def offer(self, chunk: Chunk) -> None:
         """Have the chunk's messages handled, after those offered before it."""
         self._ready.append(chunk)
-        if self._idle:
+        if self._idle and not self._coming and not self._breath.turning:
             self._wake_one()
 
     def take_back(self, window: Window) -> list[Chunk]:
@@ -124,13 +127,15 @@ class WorkerPool:
         ready, monotonic, call_soon = self._ready, self._clock.monotonic, self._loop.call_soon
         slot.worker = self._slots[slot] = asyncio.current_task()
         RUNNING.set(slot)
-        while (chunk := await self._next_chunk(slot)) is not None:
+        breath = self._breath
+        while (chunk := self._at_hand(slot) or await self._next_chunk(slot)) is not None:
             run = chunk.run
             handler: Callable[[Message], Any] = run.call
             messages, count, ended = chunk.messages, chunk.count, 0
             slot.chunk, slot.until = chunk, count
             entered = monotonic()
-            if self._idle and (chunk.next + 1 < count or len(ready) > 1):
+            if self._idle and not self._is_inviting and (chunk.next + 1 < count or len(ready) > 1):
+                self._is_inviting = True
                 call_soon(self._invite)
             while (index := chunk.next) < slot.until:
                 chunk.next = index + 1
@@ -154,21 +159,18 @@ class WorkerPool:
                     chunk.finish(index)
                     ended += 1
             slot.chunk = None
-            chunk.spent += monotonic() - entered
+            now = monotonic()
+            chunk.spent += now - entered
             if ended or slot.verdicts is None:
                 run.left(chunk, ended)  # who was given up is told of by whoever did that
             # Idle workers must not keep a pull's bytes alive, nor may an error do so by its traceback.
             del chunk, run, handler, messages, result
-            if len(ready) < 2 and not (ready and ready[0].next < ready[0].count):
+            if now - breath.at < BREATH_S or (len(ready) < 2 and not (ready and ready[0].next < ready[0].count)):
                 continue  # to wait for a chunk is a turn of the loop, too
-            self._turning += 1
             try:
-                # A turn of the loop a chunk, or handlers that never suspend would starve the pulls.
-                await asyncio.sleep(0)
+                await breath.draw()  # now and then, or handlers that never suspend would starve the pulls
             except asyncio.CancelledError as error:
                 failure_awaited(error)  # a late one of a handler's own; raised again where it is ours
-            finally:
-                self._turning -= 1
         self._left(slot)
 
     def _left(self, slot: Slot) -> None:
@@ -180,16 +182,24 @@ class WorkerPool:
         if self._idle and any(waiting.next < waiting.count for waiting in self._ready):
             self._wake_one()  # the bell that was rung for this one may have been meant for work
 
-    async def _next_chunk(self, slot: Slot) -> Chunk | None:
-        """What to work on; None where the worker is to leave."""
+    def _at_hand(self, slot: Slot) -> Chunk | None:
+        """What to work on without waiting for it."""
         ready = self._ready
+        if self._is_crowded or slot.verdicts is not None:
+            return None
+        while ready:
+            if ready[0].next < ready[0].count:
+                return ready[0]
+            ready.popleft()
+        return None
+
+    async def _next_chunk(self, slot: Slot) -> Chunk | None:
+        """The same where nothing is at hand, as soon as there is something; None where the worker is to leave."""
         while not self._is_crowded and slot.verdicts is None:
-            while ready:
-                if ready[0].next < ready[0].count:
-                    return ready[0]
-                ready.popleft()
             if slot.worker.cancelling():
                 await heeded(slot.worker)  # its handler went on although it was cancelled
+                if (chunk := self._at_hand(slot)) is not None:
+                    return chunk
                 continue
             bell: asyncio.Future[None] = self._loop.create_future()
             self._idle[bell] = None
@@ -199,11 +209,15 @@ class WorkerPool:
                 failure_awaited(error)
             finally:
                 self._idle.pop(bell, None)
+                self._coming -= bell.done() and not bell.cancelled()
+            if (chunk := self._at_hand(slot)) is not None:
+                return chunk
         return None
 
     def _invite(self) -> None:
         """Runs once the worker that asked for it suspends. If its handlers never did, there is nothing to share."""
-        if not self._turning and self._idle and any(chunk.next < chunk.count for chunk in self._ready):
+        self._is_inviting = False
+        if not self._breath.turning and self._idle and any(chunk.next < chunk.count for chunk in self._ready):
             self._wake_one()
 
     def _wake_one(self) -> None:
@@ -211,6 +225,7 @@ class WorkerPool:
             bell, _ = self._idle.popitem()
             if not bell.done():  # else its worker is being cancelled, and another must come
                 bell.set_result(None)
+                self._coming += 1
                 return
 
     def _wake_all(self) -> None:

@@ -36,6 +36,11 @@ class Part(Protocol):
         """An answer is held up here."""
         ...
 
+    @property
+    def is_open(self) -> bool:
+        """Answers pass as they are. Where all parts are open, none of them is asked to `take`."""
+        ...
+
     async def take(self, found: Found, begin: int, further: Further) -> bool: ...
 
 
@@ -45,7 +50,7 @@ class Skips:
     Before a message is skipped for its age, its broker is asked what time it is there.
     """
 
-    is_waiting = False
+    is_waiting = is_open = False
 
     def __init__(self, skipping: Skipping, group: str, queue: MessageQueue, ages: Ages) -> None:
         self._skipping, self._ages, self._broker = skipping, ages, queue.broker

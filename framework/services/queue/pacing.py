@@ -76,6 +76,10 @@ class Paced:
         self._pacing, self._batch = pacing, batch
         self.is_waiting = False
 
+    @property
+    def is_open(self) -> bool:
+        return self._pacing.bucket is None
+
     async def take(self, found: Found, begin: int, further: Further) -> bool:
         if self._pacing.bucket is None or not found.messages:
             return await further(found, begin)

@@ -147,7 +147,7 @@ class PullLoop:
         self.progress = progress
         """Keeps what has ended above a gap."""
         self._parts = parts
-        self._intake: Further = self._take_in
+        self._intake: Further = self._taken_in
         for part in (progress, *reversed(parts)):
             self._intake = partial(part.take, further=self._intake)
         self._rode = 0
@@ -195,15 +195,25 @@ class PullLoop:
     async def _pull(self, pull: Pull) -> None:
         asked = self.pulled_at = self._clock.monotonic()
         self._held_for = ""
-        result = await self._asked(pull)
+        self._rode, window = 0, self.flow.window
+        result = await self._pulls.pull(pull.offset, self._riding, alone=pull.alone)
+        if self._rode and type(result) in _STORED:
+            window.confirmed(self._rode)
         if type(result) is Found:
             now = self._clock.monotonic()
             self.rates.pulled(int(now * 1000), len(result.messages), (now - asked) * 1000)
-            await self._intake(result, pull.offset)
-        else:
-            await self._take_in(result, pull.offset)
+            is_plain = self.progress.passing is None
+            for part in self._parts:
+                is_plain = is_plain and part.is_open
+            if not is_plain:
+                await self._intake(result, pull.offset)
+                return
+        self._take_in(result, pull.offset)
 
-    async def _take_in(self, result: PullResult, begin: int) -> bool:
+    async def _taken_in(self, found: Found, begin: int) -> bool:
+        return self._take_in(found, begin)
+
+    def _take_in(self, result: PullResult, begin: int) -> bool:
         """The end of an answer's way. Whether the queue goes on behind it."""
         flow = self.flow
         window = flow.window
@@ -229,13 +239,6 @@ class PullLoop:
         if flow.health.failure is not None or self._trouble is not None:
             self._name_failure()
         return type(result) is Found and flow.next_offset == result.next_offset
-
-    async def _asked(self, pull: Pull) -> PullResult:
-        self._rode, window = 0, self.flow.window
-        result = await self._pulls.pull(pull.offset, self._riding, alone=pull.alone)
-        if self._rode and type(result) in _STORED:
-            window.confirmed(self._rode)
-        return result
 
     def _damaged(self, result: Damaged, offset: int) -> None:
         """Nothing of the pull was handed out. The flow has put it off, or left the record behind."""

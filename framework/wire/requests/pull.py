@@ -75,7 +75,8 @@ def read_progress(fields: Mapping[str, str]) -> tuple[int, int, int, int]:
     except (KeyError, ValueError):
         pass
     else:
-        if max(following, low, high, delta) <= _INT64_MAX and min(following, low, high, delta) >= -_INT64_MAX:
+        most, least = _INT64_MAX, -_INT64_MAX
+        if least <= following <= most and least <= low <= most and least <= high <= most and least <= delta <= most:
             return following, low, high, delta
     answer = from_fields(PullAnswer, fields)
     return answer.next_begin_offset, answer.min_offset, answer.max_offset, answer.offset_delta or 0
