@@ -48,9 +48,14 @@ def host() -> dict[str, object]:
 
 
 def commit() -> str:
-    """What was measured, with `-dirty` where files differ from it."""
-    words = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
-    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    """What was measured, with `-dirty` where files differ from it other than by results of this measuring."""
+    name = _git("rev-parse", "--short=8", "HEAD")
+    changed = _git("status", "--porcelain", "--untracked-files=no", ":!benchmarks/results", ":!docs")
+    return f"{name}-dirty" if changed else name
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _java() -> str | None:
