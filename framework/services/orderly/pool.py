@@ -54,7 +54,7 @@ class Orderly:
         self._ready: deque[Lane] = deque()
         self._working, self._turn_ms = 0, limits.TURN_MS
         self._coming = 0
-        """How many of those that work have not begun yet."""
+        """Workers that have no lane and will take one: those that have not begun, and those at a breath between two."""
         self._breath = Breath(clock.monotonic)
         self._is_inviting = False
         self._calls = OrderCalls(clock, workers, ends.tell)
@@ -192,8 +192,7 @@ class Orderly:
 
     def _hire(self, lanes: int) -> None:
         """Workers for so many lanes, beside those that will come for the next one anyway."""
-        on_their_way = self._coming + self._breath.turning
-        for _ in range(min(lanes - on_their_way, self._size - self._working)):
+        for _ in range(min(lanes - self._coming, self._size - self._working)):
             self._working += 1
             self._coming += 1
             self._tree.start(self._work(), name=f"orderly {self._group}")
@@ -201,7 +200,7 @@ class Orderly:
     def _invite(self) -> None:
         """Runs once the worker that asked for it suspends. If its handlers never did, there is nothing to share."""
         self._is_inviting = False
-        if not self._breath.turning:
+        if not self._coming:  # else that one goes along the lanes, and invites again if it suspends
             self._hire(len(self._ready))
 
     async def _work(self) -> None:
@@ -227,7 +226,11 @@ class Orderly:
                     desk.busy -= 1
                     self._turn_over(lane)
                 if self._ready and self._clock.monotonic() - self._breath.at >= BREATH_S:
-                    await self._breath.draw()
+                    self._coming += 1
+                    try:
+                        await self._breath.draw()
+                    finally:
+                        self._coming -= 1
         finally:
             self._working -= 1
 

@@ -128,6 +128,52 @@ def test_handlers_that_never_suspend_leave_the_loop_to_others_between_messages()
     assert len(handled_at_breaths) > 4
 
 
+@pytest.mark.parametrize("then", ["goes on", "hangs"])
+def test_a_queue_that_comes_at_a_breath_of_another_one_s_worker_has_a_worker_of_its_own(then: str) -> None:
+    clock, seen, has_come = BusyClock(), set(), False
+
+    async def handle(message: Message) -> None:
+        seen.add(message.queue)
+        clock.spent += 0.005
+        if message.queue == Q1 and has_come and then == "hangs":
+            await asyncio.sleep(3_600)
+
+    async def main() -> None:
+        nonlocal has_come
+        scene = Scene(handle, clock=clock)
+        scene.take(Q1)
+        scene.take(Q2)
+        scene.bring(2_000, Q1)
+        for _ in range(4):
+            await asyncio.sleep(0)
+        scene.bring(1, Q2)
+        has_come = True
+        for _ in range(4):
+            await asyncio.sleep(0)
+        assert {Q1, Q2} == seen
+        assert 0 < scene.counts.handled < 2_000
+
+    play(main, policy="fifo")
+
+
+def test_queues_that_come_together_have_one_worker_while_handlers_never_suspend() -> None:
+    workers = set()
+
+    async def handle(message: Message) -> None:
+        workers.add(asyncio.current_task())
+
+    async def main() -> None:
+        scene = Scene(handle)
+        for queue in (Q1, Q2, Q3):
+            scene.take(queue)
+            scene.bring(32, queue)
+        await asyncio.sleep(1)
+        assert [32, 32, 32] == [scene.committable(queue) for queue in (Q1, Q2, Q3)]
+
+    play(main)
+    assert 1 == len(workers)
+
+
 def test_queues_run_beside_each_other_up_to_the_group_s_concurrency() -> None:
     at_work: dict[MessageQueue, None] = {}
     most: list[int] = []

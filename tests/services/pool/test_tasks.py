@@ -13,7 +13,6 @@ import pytest
 from framework.core.chunk import Chunk
 from framework.model.message import Message
 from framework.model.outcome import RetryLater
-from framework.services.pool.run import BREATH_S
 from framework.services.pool.tasks import WorkerPool
 from framework.testing.sim.virtual_loop import POLICIES, Policy
 from tests.services.parts import Books, LoopClock, end, messages_from, play, start, turns
@@ -126,46 +125,6 @@ def test_messages_are_started_in_the_order_of_their_offsets() -> None:
         return gauge.order
 
     assert list(range(12)) == play(story, policy="fifo")
-
-
-class BusyClock(LoopClock):
-    """Time goes by where a handler takes some, without a turn of the loop."""
-
-    taken_s = 0.0
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.taken_s
-
-
-@pytest.mark.parametrize("message_s", [1e-6, 1e-5, 1e-4, 1e-3])
-def test_handlers_that_never_suspend_do_not_starve_the_loop(message_s: float) -> None:
-    """A pull or a heartbeat gets its turn after a while, or after a chunk that takes longer; not after all there is."""
-    chunk, chunks = 32, 1_000 if message_s < 1e-4 else 20
-    clock = BusyClock()
-
-    async def story() -> list[float]:
-        async def handler(message: Message) -> None:
-            clock.taken_s += message_s
-            await gauge(message)
-
-        gauge = Gauge()
-        books = Books(handler)
-        pool = WorkerPool(2, clock)
-        tasks = [start(pool.work(slot), "worker") for slot in pool.slots]
-        for _ in range(chunks):
-            pool.offer(books.admit(chunk))
-        turns_s: list[float] = []
-        while gauge.seen.total() < chunks * chunk:
-            before = clock.taken_s
-            await asyncio.sleep(0)
-            turns_s.append(clock.taken_s - before)
-        await end(*tasks)
-        assert 1 == gauge.most
-        return turns_s
-
-    turns_s = play(story, policy="fifo")
-    assert max(turns_s) <= BREATH_S + 2 * chunk * message_s
-    assert len(turns_s) >= 10
 
 
 def handler_that(act: Callable[[], object]) -> Callable[[Message], Awaitable[object]]:
