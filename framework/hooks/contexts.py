@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from framework.core import limits
 from framework.errors import shorten
 from framework.hooks.failures import discard, plugin_failure_awaited
-from framework.hooks.verdict import TryAgain
+from framework.hooks.verdict import NothingFor, TryAgain
 from framework.model.delivery import Delivery
 from framework.model.outcome import RetryLater
 
@@ -35,8 +35,10 @@ class Around:
     def __init__(self, each: Implementation, calls: Calls) -> None:
         self._each, self._plugin, self._function, self._calls = each, each.plugin, each.function, calls
 
-    def begin(self, delivery: Delivery) -> Context | RetryLater | None:
-        """What is to be around the handler, not entered yet; None for nothing; or the message is to come again."""
+    def begin(self, delivery: Delivery) -> Context | RetryLater | NothingFor | None:
+        """What is to be around the handler, not entered yet; None or NothingFor for nothing; or the message is to come
+        again.
+        """
         now = self._calls.now
         began = now()
         try:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic import BaseModel
 
 from framework.hooks.markers import hookspec
-from framework.hooks.verdict import Skip
+from framework.hooks.verdict import NothingFor, Skip
 from framework.model.box import BoxHandler
 from framework.model.contracts import (
     AllocationStrategy,
@@ -95,13 +95,15 @@ class Hooks:
         """Called before each call of a handler. The first answer decides, and the handler is then not called."""
 
     @hookspec
-    def around_consume(self, delivery: Delivery) -> Around | None:
+    def around_consume(self, delivery: Delivery) -> Around | NothingFor | None:
         """A context in which the handler runs, from before its body is decoded until its return value is published. The
         first plugin's is the outermost. Handlers that are awaited take async contexts, too.
 
         It is left with the handler's exception; with `NotDone(outcome)` if the handler answered RetryLater, DeadLetter,
         Suspend or Rollback; else with nothing. It cannot change an answer or an exception. By raising `TryAgain` it has
         the message delivered again: on entering, before the handler is called; on leaving, if the handler was done.
+
+        Who wants few messages answers `NothingFor(count)` instead of None, and is not asked for so many of the pull.
         """
 
     @hookspec

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from framework.errors import shorten
 from framework.model.durations import to_ms
 from framework.model.outcome import DeadLetter, Outcome, RetryLater, Rollback, Suspend
 
@@ -16,6 +17,19 @@ class Skip:
     """Do not handle this message: it is settled as `Drop` under the plugin's name, counted and logged."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NothingFor:
+    """What `around_consume` may answer instead of None: nothing is put around this message's handler, nor around those
+    of the next ones of its pull, `messages` in all, whichever these are. The hook is not called for them.
+    """
+
+    messages: int
+
+    def __post_init__(self) -> None:
+        if type(self.messages) is not int or self.messages < 1:
+            raise ValueError(f"NothingFor({shorten(self.messages)}): say for how many messages, this one among them")
 
 
 class TryAgain(Exception):

@@ -81,6 +81,8 @@ class RecordSource(Protocol):
     """The bytes behind pulled messages, opened on demand. `at` is where a message's record begins."""
 
     queue: MessageQueue
+    unsurrounded: int
+    """So many more messages here have nothing around their handlers, by the answers of plugins (`NothingFor`)."""
 
     def topic(self, at: int) -> str: ...
     def body(self, at: int) -> bytes: ...
@@ -100,13 +102,14 @@ class RecordSource(Protocol):
 class Written:
     """The source behind a message that was made here, not pulled: its values."""
 
-    __slots__ = ("_body", "_born_ms", "_offset_id", "_properties", "_reconsumed", "_stored_ms", "_topic", "queue")
+    __slots__ = ("_body", "_born_ms", "_offset_id", "_properties", "_reconsumed", "_stored_ms", "_topic", "queue",
+                 "unsurrounded")  # fmt: skip
 
     def __init__(
         self, topic: str, body: bytes, properties: dict[str, str], queue: MessageQueue, reconsumed: int, born_ms: int,
         stored_ms: int, offset_id: str,
     ) -> None:  # fmt: skip
-        self.queue = queue
+        self.queue, self.unsurrounded = queue, 0
         self._topic, self._body, self._properties = topic, body, properties
         self._reconsumed, self._born_ms, self._stored_ms, self._offset_id = reconsumed, born_ms, stored_ms, offset_id
 
@@ -223,6 +226,10 @@ class Message:
         if self._properties is None and self._source.lacks(name):
             return None
         return self.properties.get(name)
+
+    def none_has(self, name: str) -> bool:
+        """Whether no message of the pull has this property, where that is known without reading any."""
+        return self._source.lacks(name)
 
     @property
     def topic(self) -> str:

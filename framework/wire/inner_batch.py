@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 class InnerRecords:
     """The source behind the messages of one inner batch. `at` is a message's place in the opened batch."""
 
-    __slots__ = ("_at", "_data", "outer", "places", "queue")
+    __slots__ = ("_at", "_data", "outer", "places", "queue", "unsurrounded")
 
     def __init__(self, outer: Records, at: int, data: bytes, places: list[int]) -> None:
         self.outer, self._at, self._data = outer, at, data
         self.places = places
         self.queue: MessageQueue = outer.queue
+        self.unsurrounded = 0
 
     def body(self, at: int) -> bytes:
         return batch.body_at(self._data, at)

@@ -241,7 +241,7 @@ def _message(source: Records | InnerRecords, at: int, offset: int) -> Message:
 class Records:
     """The source behind a pull's messages. `at` is where a record begins that `decode` has looked at."""
 
-    __slots__ = ("_lacks", "buffer", "end", "mark", "must_match", "queue")
+    __slots__ = ("_lacks", "buffer", "end", "mark", "must_match", "queue", "unsurrounded")
 
     def __init__(self, buffer: bytes, queue: MessageQueue) -> None:
         self.buffer = buffer
@@ -253,6 +253,7 @@ class Records:
         self.must_match = False
         """They answer a question for this queue, so that their topic must be its own."""
         self._lacks: dict[str, bool] | None = None
+        self.unsurrounded = 0
 
     def damage(self, at: int) -> RecordDamaged | None:
         """What is wrong with a record, if anything is: its lengths, its topic, or its body's checksum."""

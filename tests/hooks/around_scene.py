@@ -16,7 +16,8 @@ from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
 from framework.model.delivery import Delivery
 from framework.model.message import Message
-from framework.services.call.deliver import DeliveryHooks, Rules, call_for
+from framework.services.call.deliver import DeliveryHooks, Rules, call_for, judging_for
+from framework.services.call.publishing import Means
 from tests.services.parts import LoopClock, messages_from, play
 
 MESSAGES = messages_from(7, 4)
@@ -88,11 +89,15 @@ def run(
         return function(message)
 
     async def story() -> object:
-        call = call_for(
-            spec(coroutine if is_async else function, is_async=is_async), hooks_of(host), LoopClock(), rules
-        )
-        result = call(MESSAGES[0])
-        return await result if is_async else result
+        consumer = spec(coroutine if is_async else function, is_async=is_async)
+        call = call_for(consumer, hooks_of(host), LoopClock(), rules)
+        judged = judging_for(consumer, hooks_of(host), LoopClock(), rules or Rules(), Means())
+        try:
+            result = call(MESSAGES[0])
+            value = await result if is_async else result
+        except Exception as error:  # noqa: BLE001 - border: the handler's
+            value = error
+        return judged(MESSAGES[0], value)
 
     return play(story), given
 

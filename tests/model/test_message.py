@@ -35,6 +35,8 @@ class Records:
         self.opened["properties"] += 1
         return self._texts
 
+    unsurrounded = 0
+
     def lacks(self, name: str) -> bool:
         return name not in self._texts
 

@@ -11,15 +11,18 @@ from typing import Any, TypeAlias
 
 from framework.core.results import Result, explicit
 from framework.hooks.contexts import Around, Context, run_sync
-from framework.hooks.verdict import NOT_DONE, NotDone
+from framework.hooks.verdict import NOT_DONE, NotDone, NothingFor
 from framework.model.answers import understood
 from framework.model.delivery import Delivery
 from framework.model.message import Message
 from framework.model.outcome import RetryLater
 
-Invoke: TypeAlias = Callable[[Message, Delivery], Any]
+Invoke: TypeAlias = Callable[[Message, Delivery | None], Any]
+Begin: TypeAlias = Callable[[Message], Delivery]
 Values: TypeAlias = list[object] | dict[int, object]
 """What became of each message of a run, by its number."""
+MANY = 1 << 30
+"""More messages than a pull has."""
 
 
 class OpenContexts:
@@ -40,6 +43,8 @@ class OpenContexts:
         for around in self._arounds[first:]:
             if context is None:
                 context = around.begin(delivery)
+            if isinstance(context, NothingFor):
+                context = None
             if context is not None and not isinstance(context, RetryLater):
                 context = await around.enter(context, self._is_async)
             if isinstance(context, RetryLater):
@@ -67,9 +72,12 @@ class OpenContexts:
                 values[number] = again
 
 
-def surrounded(invoke: Invoke, arounds: Sequence[Around], *, is_async: bool, is_explicit: bool) -> Invoke:
+def surrounded(
+    invoke: Invoke, arounds: Sequence[Around], begin: Begin, *, is_async: bool, is_explicit: bool
+) -> Callable[..., Any]:
     """The same call with every plugin's context around it. Most have none, as where few traces are kept: these pay for
-    the question alone.
+    the question alone, and where all plugins answered for the next messages of the pull, too, not even for that. The
+    delivery is made by `begin` where whoever calls has none.
     """
 
     async def within(message: Message, delivery: Delivery, first: int, context: Context | RetryLater) -> object:
@@ -87,12 +95,24 @@ def surrounded(invoke: Invoke, arounds: Sequence[Around], *, is_async: bool, is_
         await contexts.leave(values)
         return values[0]
 
-    def call(message: Message, delivery: Delivery) -> object:
+    def call(message: Message, delivery: Delivery | None = None) -> object:
+        pull = message._source  # noqa: SLF001 - a property would cost what this is to save
+        if pull.unsurrounded > 0:
+            pull.unsurrounded -= 1  # one more or less, where threads share it
+            return invoke(message, delivery)
+        delivery = begin(message) if delivery is None else delivery
+        least = MANY
         for number, around in enumerate(arounds):
             context = around.begin(delivery)
-            if context is not None:
+            if isinstance(context, NothingFor):
+                least = min(least, context.messages)
+            elif context is None:
+                least = 1
+            else:
                 inside = within(message, delivery, number, context)
                 return inside if is_async else run_sync(inside)
+        if least > 1:
+            pull.unsurrounded = least - 1
         return invoke(message, delivery)
 
     return call

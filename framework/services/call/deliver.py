@@ -72,10 +72,9 @@ def call_for(
     """The callable that workers run: a coroutine function where it is awaited, a plain one for a sync handler."""
     assert not spec.batch, "a batch handler is called with a batch"
     rules, means = rules or Rules(), means or Means()
-    is_async, is_explicit, is_told = is_awaited(spec), rules.explicit_ack, bool(hooks or spec.once_ms)
-    if not (is_told or is_explicit or spec.gives_on) and [(each.wants, each.by_name) for each in spec.arguments] == [
-        ("message", False)
-    ]:
+    is_async, is_explicit, is_told = is_awaited(spec), rules.explicit_ack, _is_told(spec, hooks)
+    takes_message = [(each.wants, each.by_name) for each in spec.arguments] == [("message", False)]
+    if takes_message and not (is_told or hooks.around or is_explicit or spec.gives_on):
         return spec.function  # for an async handler, too: the caller awaits what it returns
     judge = Judge(spec, hooks, clock, rules, means)
     needs_delivery = any(each.wants in {"delivery", "resource"} for each in spec.arguments)
@@ -84,10 +83,13 @@ def call_for(
         (is_async and not spec.is_async, lambda call: _in_thread(call, means.workers)),
         (spec.gives_on, lambda call: _giving_on(spec, call, means, is_explicit=is_explicit)),
         # Around publishing, so that what is sent is part of it; within `once`, since a repeat is not run.
-        (hooks.around, lambda call: surrounded(call, hooks.around, is_async=is_async, is_explicit=is_explicit)),
+        (
+            hooks.around,
+            lambda call: surrounded(call, hooks.around, judge.begin, is_async=is_async, is_explicit=is_explicit),
+        ),
         (is_explicit and not is_told, lambda call: _answering(call, is_async=is_async)),
         (spec.once_ms, lambda call: _async_once(call, judge, once, spec)),
-        (hooks and not spec.once_ms, lambda call: (_async_with_hooks if is_async else _sync_with_hooks)(call, judge)),
+        (is_told and not spec.once_ms, lambda call: (_async_with_hooks if is_async else _sync_with_hooks)(call, judge)),
         (needs_delivery and not is_told, lambda call: lambda message: call(message, judge.begin(message))),
     )
     call: Callable[..., Any] = invocation_of(spec, rules.undecodable, means.values)
@@ -101,8 +103,13 @@ def judging_for(
     spec: ConsumerSpec, hooks: DeliveryHooks, clock: Clock, rules: Rules, means: Means
 ) -> Callable[[Message, object], object]:
     """What judges the call's results. Where hooks are told of them, or `once` remembers them, the call has done so."""
-    is_judged = hooks or spec.batch or spec.once_ms
+    is_judged = spec.batch or _is_told(spec, hooks)
     return (lambda _, value: value) if is_judged else Judge(spec, hooks, clock, rules, means).judged
+
+
+def _is_told(spec: ConsumerSpec, hooks: DeliveryHooks) -> bool:
+    """Whether somebody is asked before the call, or told of its result; what is around it is neither."""
+    return bool(hooks.before or hooks.after or spec.once_ms)
 
 
 def is_awaited(spec: ConsumerSpec) -> bool:

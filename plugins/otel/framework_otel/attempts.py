@@ -20,6 +20,7 @@ from structlog import contextvars as log_fields
 
 from framework import Delivery
 from framework.errors import FrameworkError
+from framework.hooks import NothingFor
 from framework_otel import names
 from framework_otel.carrying import TRACE_PARENT, Share, context_of, left_out, span_context_in
 from framework_otel.names import TIMED_OUT, fail
@@ -39,11 +40,11 @@ class Attempts:
         """Attributes of every span: known once the application has started."""
         self.broadcasting: frozenset[str] = frozenset()
 
-    def around(self, delivery: Delivery) -> Attempt | BatchPart | None:
+    def around(self, delivery: Delivery) -> Attempt | BatchPart | NothingFor | None:
         if not delivery.is_of_batch:
-            share = self._share
-            if share is not None and delivery.message.get_property(TRACE_PARENT) is None and share.leaves_out():
-                return None
+            share, message = self._share, delivery.message
+            if share is not None and message.get_property(TRACE_PARENT) is None and (count := share.leaves_out()):
+                return NothingFor(count) if message.none_has(TRACE_PARENT) else None
             return Attempt(self, delivery)
         batch = _BATCH.get()
         if batch is None or not batch.is_entered_here():

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import log, log1p
+from random import random  # noqa: TID251 - the SDK draws its trace ids from it, too
 
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
@@ -66,20 +68,22 @@ def _is_header(value: str) -> bool:
 
 
 class Share:
-    """Which of the traces that would begin here do, evenly. A sampler costs several times what a handler's call does.
+    """Which of the traces that would begin here do, by chance. A sampler costs several times what a handler's call
+    does, and even this is not asked for each: it says how many follow each other that are left out.
 
-    One for what is received, one for what is sent. Threads may share it: at worst one more or less is taken.
+    Each answer is drawn anew, so whoever leaves out fewer changes no odds. Threads may share it.
     """
 
-    __slots__ = ("_due", "_share")
+    __slots__ = ("_is_first", "_scale")
 
     def __init__(self, share: float) -> None:
-        self._share, self._due = share, 1.0 - share
+        assert 0 < share < 1
+        self._scale = 1 / log1p(-share)
+        self._is_first = True
 
-    def leaves_out(self) -> bool:
-        """Whether the next one is none of those; the first always is."""
-        due = self._due = self._due + self._share
-        if due < 1.0:
-            return True
-        self._due = due - 1.0
-        return False
+    def leaves_out(self) -> int:
+        """How many, from the next one on, are none of those; 0 the first time, so that whoever tries it sees one."""
+        if self._is_first:
+            self._is_first = False
+            return 0
+        return int(log(1.0 - random()) * self._scale)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from framework import Delivery, Message, SendResult
-from framework.hooks import hookimpl
+from framework.hooks import NothingFor, hookimpl
 from framework_otel.settings import OtelSettings
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Otel:
 
     # The outermost of all plugins' contexts, so that what they do is within the span.
     @hookimpl(tryfirst=True)
-    def around_consume(self, delivery: Delivery) -> Attempt | BatchPart | None:
+    def around_consume(self, delivery: Delivery) -> Attempt | BatchPart | NothingFor | None:
         return self._attempts.around(delivery)
 
     @hookimpl

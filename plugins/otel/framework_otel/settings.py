@@ -15,9 +15,9 @@ class OtelSettings(BaseModel):
     enabled: bool = False
     """Whether there are spans. If not, the plugin costs nothing and imports nothing of OpenTelemetry."""
     sample: float = Field(default=1.0, gt=0, le=1)
-    """Share of the traces beginning here that have spans: with 0.01 one message in a hundred, evenly. The others cost
-    next to nothing, since no sampler is asked about them. What carries a context goes by that. Batches have one span
-    each, always.
+    """Share of the traces beginning here that have spans: with 0.01 one message in a hundred, by chance, and the first.
+    The others cost next to nothing, since no sampler is asked about them. What carries a context goes by that. Batches
+    have one span each, always.
     """
     context: Literal["parent", "link"] = "parent"
     """Whether the span of a single message is a child of its sender's, or begins a trace of its own with a link to it.
