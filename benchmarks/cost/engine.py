@@ -22,7 +22,7 @@ from framework.core.order_lease import OrderLease
 from framework.core.queue_flow import QueueFlow
 from framework.core.window import FlowLimits
 from framework.declare import ConsumerSpec
-from framework.hooks import hookimpl
+from framework.hooks import NothingFor, hookimpl
 from framework.hooks.host import PluginHost
 from framework.hooks.listeners import NO_LISTENERS, Listeners
 from framework.model.delivery import Delivery
@@ -160,10 +160,18 @@ class Listener:
 
 
 class Surrounding:
-    """A plugin that has nothing to put around most messages, as where one trace in a hundred is kept."""
+    """A plugin that has nothing to put around messages, and is asked for each."""
 
     @hookimpl
     def around_consume(self, delivery: Delivery) -> None: ...
+
+
+class Sampling:
+    """A plugin that wants few of them, as where one trace in a hundred is kept."""
+
+    @hookimpl
+    def around_consume(self, delivery: Delivery) -> NothingFor:
+        return NothingFor(100)
 
 
 async def on_a_task(message: Message) -> None: ...
@@ -190,6 +198,7 @@ CASES: dict[str, ConsumerSpec] = {
     "typed": consumer(TOPIC, GROUP)(typed).spec,
     "full": consumer(TOPIC, GROUP, retry=Retry(max=3))(typed).spec,
     "around": consumer(TOPIC, GROUP)(on_a_task).spec,
+    "sampled": consumer(TOPIC, GROUP)(on_a_task).spec,
     "thread": consumer(TOPIC, GROUP)(on_a_thread).spec,
     "batch": consumer(TOPIC, GROUP, batch=BATCH)(batch).spec,
     "batch-typed": consumer(TOPIC, GROUP, batch=BATCH)(batch_typed).spec,
@@ -197,7 +206,7 @@ CASES: dict[str, ConsumerSpec] = {
     "orderly": consumer(TOPIC, GROUP, orderly=True)(on_a_task).spec,
     "orderly-batch": consumer(TOPIC, GROUP, orderly=True, batch=BATCH)(batch).spec,
 }
-PLUGINS: dict[str, tuple[type, ...]] = {"full": (Listener,) * 3, "around": (Surrounding,)}
+PLUGINS: dict[str, tuple[type, ...]] = {"full": (Listener,) * 3, "around": (Surrounding,), "sampled": (Sampling,)}
 """None where nothing is said."""
 
 

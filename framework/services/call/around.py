@@ -73,11 +73,12 @@ class OpenContexts:
 
 
 def surrounded(
-    invoke: Invoke, arounds: Sequence[Around], begin: Begin, *, is_async: bool, is_explicit: bool
-) -> Callable[..., Any]:
+    invoke: Invoke, bare: Callable[[Message], Any], arounds: Sequence[Around], begin: Begin, *, is_async: bool,
+    is_explicit: bool,
+) -> Callable[..., Any]:  # fmt: skip
     """The same call with every plugin's context around it. Most have none, as where few traces are kept: these pay for
-    the question alone, and where all plugins answered for the next messages of the pull, too, not even for that. The
-    delivery is made by `begin` where whoever calls has none.
+    the question alone, and where all plugins answered for the next messages of the pull, too, not even for that:
+    `bare` is then the call. The delivery is made by `begin` where whoever calls has none.
     """
 
     async def within(message: Message, delivery: Delivery, first: int, context: Context | RetryLater) -> object:
@@ -99,7 +100,7 @@ def surrounded(
         pull = message._source  # noqa: SLF001 - a property would cost what this is to save
         if pull.unsurrounded > 0:
             pull.unsurrounded -= 1  # one more or less, where threads share it
-            return invoke(message, delivery)
+            return bare(message) if delivery is None else invoke(message, delivery)
         delivery = begin(message) if delivery is None else delivery
         least = MANY
         for number, around in enumerate(arounds):

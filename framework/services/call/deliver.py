@@ -78,21 +78,24 @@ def call_for(
         return spec.function  # for an async handler, too: the caller awaits what it returns
     judge = Judge(spec, hooks, clock, rules, means)
     needs_delivery = any(each.wants in {"delivery", "resource"} for each in spec.arguments)
+    invocation: Callable[..., Any] = invocation_of(spec, rules.undecodable, means.values)
+
+    def around(call: Callable[..., Any]) -> Callable[..., Any]:
+        bare = spec.function if takes_message and call is invocation else call
+        return surrounded(call, bare, hooks.around, judge.begin, is_async=is_async, is_explicit=is_explicit)
+
     # From the handler outwards: what each stage makes of the call so far.
     stages: tuple[tuple[object, Stage], ...] = (
         (is_async and not spec.is_async, lambda call: _in_thread(call, means.workers)),
         (spec.gives_on, lambda call: _giving_on(spec, call, means, is_explicit=is_explicit)),
         # Around publishing, so that what is sent is part of it; within `once`, since a repeat is not run.
-        (
-            hooks.around,
-            lambda call: surrounded(call, hooks.around, judge.begin, is_async=is_async, is_explicit=is_explicit),
-        ),
+        (hooks.around, around),
         (is_explicit and not is_told, lambda call: _answering(call, is_async=is_async)),
         (spec.once_ms, lambda call: _async_once(call, judge, once, spec)),
         (is_told and not spec.once_ms, lambda call: (_async_with_hooks if is_async else _sync_with_hooks)(call, judge)),
         (needs_delivery and not is_told, lambda call: lambda message: call(message, judge.begin(message))),
     )
-    call: Callable[..., Any] = invocation_of(spec, rules.undecodable, means.values)
+    call = invocation
     for is_wanted, stage in stages:
         if is_wanted:
             call = stage(call)
@@ -281,8 +284,10 @@ class Judge:
 
     def begin(self, message: Message) -> Delivery:
         """Of the message that is run."""
-        now, slot = self.now, RUNNING.get()
-        return Delivery(self.group, message, now(), held(slot, now), None if slot is None else slot.epoch(0))
+        slot = RUNNING.get()
+        if slot is None or (chunk := slot.chunk) is None:
+            return Delivery(self.group, message, self.now(), None, None if slot is None else slot.epoch())
+        return SlotDelivery(self.group, message, slot, chunk, self.now)
 
     def begin_in_batch(self, message: Message, at: int) -> BatchDelivery:
         """Of number `at` of those that are run together."""
