@@ -23,7 +23,7 @@ from framework import marks
 from framework.errors import BrokerUnreachable, ProtocolError, RequestTimedOut
 from framework.wire.codes import RequestCode, request_name
 from framework.wire.command import RemotingCommand
-from framework.wire.connection import Connection
+from framework.wire.connection import Connection, Limits
 
 if TYPE_CHECKING:
     from framework.net.channel import Channel
@@ -35,7 +35,8 @@ STALL_SECONDS = 10.0  # in which a frame that has begun must end, or go on by at
 STALL_BYTES_MIN = 4096
 GO_AWAY_REASON = "told to go away"
 _COMMIT = int(RequestCode.UPDATE_CONSUMER_OFFSET)
-STRAYS_MAX = 2048  # between two looks of the timer: more than could ever have been asked for and given up
+STRAYS_MAX = Limits().in_flight_max
+"""Between two looks of the timer: more than could ever have been asked for and given up, as of queues that go."""
 
 Answered: TypeAlias = asyncio.Future[RemotingCommand]
 

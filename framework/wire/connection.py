@@ -33,7 +33,10 @@ class Limits:
     sent_bytes_max: int = frame.FRAME_BYTES_MAX
     """What a peer takes, as every stock client and broker does, whatever we take."""
     header_bytes_max: int = frame.HEADER_BYTES_MAX
-    in_flight_max: int = 2048  # one long poll a queue, and a handful of others beside it
+    in_flight_max: int = 65_536
+    """As the Java client. Each queue has a long poll, and at a stop its last offset is confirmed beside that: a limit
+    that thousands of queues reach would leave some offsets unconfirmed.
+    """
     times_read_past: int = 1
     """A request whose frame or header has up to so many times its limit is read past, to be answered that it does."""
 

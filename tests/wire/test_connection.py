@@ -132,6 +132,15 @@ def test_requests_under_way_are_bounded() -> None:
     assert [1, 2] == connection.close()
 
 
+def test_thousands_of_queues_have_a_long_poll_and_a_commit_each_under_way() -> None:
+    """At a stop, each queue's last offset is confirmed beside its long poll."""
+    connection: Connection[int] = Connection()
+    for number in range(2 * 5_000):
+        connection.request(RemotingCommand(11), number)
+
+    assert list(range(2 * 5_000)) == connection.close()
+
+
 def test_a_frame_too_large_for_the_peer_is_not_sent() -> None:
     connection: Connection[int] = Connection(Limits(sent_bytes_max=1000))
 
