@@ -20,6 +20,8 @@ TRACE_PARENT = "traceparent"
 _NOT_SAMPLED = "-00"
 _PARENT = re.compile("00-([0-9a-f]{32})-([0-9a-f]{16})-00")
 _NOTHING = Context()
+_LEAST = 1e-9
+"""A share below it is as good as none, and leads out of what a float can count."""
 VALUE_MAX = 4_096
 """Characters of one property, in and out: all properties of a message together have 32,767 bytes at brokers."""
 
@@ -78,7 +80,7 @@ class Share:
 
     def __init__(self, share: float) -> None:
         assert 0 < share < 1
-        self._scale = 1 / log1p(-share)
+        self._scale = 1 / log1p(-max(share, _LEAST))
         self._is_first = True
 
     def leaves_out(self) -> int:

@@ -440,11 +440,12 @@ def test_of_sends_that_begin_a_trace_the_same_share_has_spans(tracing: Tracing) 
     assert 250 <= len(sends) <= 510, "those within a trace, and a tenth of the others"
 
 
-def test_the_first_that_begins_here_always_has_one(tracing: Tracing) -> None:
+@pytest.mark.parametrize("sample", [0.000_001, 5e-324])
+def test_the_first_that_begins_here_always_has_one_and_a_tiny_share_no_other(tracing: Tracing, sample: float) -> None:
     @consumer("orders", "billing")
     async def bill(message: Message) -> None: ...
 
-    with Harness(bill, plugins=host_with(sample=0.000_001)) as desk:
+    with Harness(bill, plugins=host_with(sample=sample)) as desk:
         for _ in range(50):
             desk.send("orders", b"x")
         desk.settle()
