@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar, Token
@@ -18,13 +19,15 @@ from opentelemetry import context as contexts
 from opentelemetry.trace import INVALID_SPAN, Link, Span, SpanKind, Tracer, set_span_in_context
 from structlog import contextvars as log_fields
 
-from framework import Delivery
+from framework import Delivery, Message
 from framework.errors import FrameworkError
 from framework.hooks import NothingFor
 from framework_otel import names
 from framework_otel.carrying import TRACE_PARENT, Share, context_of, left_out, span_context_in
 from framework_otel.names import TIMED_OUT, fail
 from framework_otel.settings import OtelSettings
+
+NS_PER_MS = 1_000_000
 
 _BATCH: ContextVar[Batch | None] = ContextVar("batch", default=None)
 """The batch whose contexts are being entered, or whose handler runs."""
@@ -70,20 +73,46 @@ class Attempts:
         model = "broadcasting" if delivery.group in self.broadcasting else "clustering"
         span.set_attributes({**self.fixed, names.MODEL: model})
 
+    def waited(self, delivery: Delivery, span: Span, origin: contexts.Context) -> None:
+        """A span up to here, from when the broker stored the message, beside the attempt's; below it where that begins
+        the trace. The broker's clock may be ahead of ours: it waited for no time then.
+        """
+        message, now = delivery.message, time.time_ns()  # noqa: TID251 - the SDK's clock
+        parent = origin if span_context_in(origin).is_valid else set_span_in_context(span)
+        topic = names.fit(message.topic)
+        attributes: dict[str, names.Value] = {
+            names.SYSTEM: names.ROCKETMQ,
+            names.OPERATION_NAME: names.WAIT,
+            names.DESTINATION: topic,
+            names.GROUP: delivery.group,
+            **self.fixed,
+            **self.place_of(message),
+        }
+        since = min(message.stored_ms * NS_PER_MS, now)
+        waited = self._tracer.start_span(
+            f"{names.WAIT} {topic}", parent, SpanKind.INTERNAL, attributes, start_time=since
+        )
+        waited.end(now)
+
     def failed(self, span: Span, error: BaseException, delivery: Delivery) -> None:
         fail(span, error, quoted=self.settings.exceptions, kind=TIMED_OUT if delivery.is_expired else "")
 
     def of_one(self, delivery: Delivery) -> dict[str, names.Value]:
         """What differs from message to message."""
         message = delivery.message
-        found: dict[str, names.Value] = {
+        found = self.place_of(message)
+        with suppress(FrameworkError):  # a body that cannot be opened: the handler will find out
+            found |= names.of_message(message, body_size=self.settings.body_size)
+        return found
+
+    @staticmethod
+    def place_of(message: Message) -> dict[str, names.Value]:
+        """Which message it is, and at which attempt."""
+        return {
             names.MESSAGE_ID: names.fit(message.message_id),
             names.PARTITION: f"{message.queue.broker}:{message.queue.number}",
             names.ATTEMPT: message.attempt,
         }
-        with suppress(FrameworkError):  # a body that cannot be opened: the handler will find out
-            found |= names.of_message(message, body_size=self.settings.body_size)
-        return found
 
 
 class Attempt:
@@ -111,6 +140,8 @@ class Attempt:
         if span.is_recording():
             attempts.tell(span, delivery)
             span.set_attributes(attempts.of_one(delivery))
+            if attempts.settings.waits:
+                attempts.waited(delivery, span, origin)
         self._attached = contexts.attach(set_span_in_context(span, origin))
         self._fields = in_log_lines(span, attempts.settings)
 

@@ -28,7 +28,11 @@ VALUE_MAX = 4_096
 
 def context_of(message: Message, base: Context | None = None) -> Context:
     """The context that came with a message, over `base` (nothing, unless given)."""
-    given = message.properties
+    return context_in(message.properties, base)
+
+
+def context_in(given: Mapping[str, str], base: Context | None = None) -> Context:
+    """The same, of a message's properties."""
     carrier = {name: given[name] for name in propagate.get_global_textmap().fields if name in given}
     if not carrier:
         return _NOTHING if base is None else base

@@ -40,6 +40,8 @@ ATTEMPT = "framework_app.attempt"
 
 ROCKETMQ = "rocketmq"
 SEND, PROCESS = "send", "process"
+WAIT = "wait"
+"""Ours, too: no convention has the time between the two."""
 TEXT_MAX = 256
 KEYS_MAX = 16
 """Keys per span: a batch of Java's may carry hundreds."""

@@ -26,5 +26,7 @@ class OtelSettings(BaseModel):
     """Whether log lines that a handler writes carry `trace_id` and `span_id`."""
     exceptions: bool = True
     """Whether spans quote exceptions, with message and traceback. Else they name the type alone."""
+    waits: bool = False
+    """Whether a span tells how long a single message waited: from when the broker stored it to the attempt."""
     body_size: bool = False
     """Whether spans say how long bodies are; a compressed body is then opened for it."""

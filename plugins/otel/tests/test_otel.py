@@ -4,65 +4,24 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Any
 
 import pytest
 import structlog
 from framework_otel import context_of, properties_of_context
+from framework_otel.attempts import Attempt, Attempts
 from framework_otel.sends import WAITING_MAX, Sends
 from framework_otel.settings import OtelSettings
 from opentelemetry import baggage, trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, DEFAULT_ON
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
 from structlog.testing import capture_logs
 
-from framework import DeadLetter, Message, Retry, RetryLater, consumer, publishes
-from framework.hooks.host import GROUP, PluginHost
-from framework.settings.schema import AppSettings, PluginsSettings
+from framework import DeadLetter, Delivery, Message, Retry, RetryLater, consumer, publishes
+from framework.hooks.host import GROUP
 from framework.testing import Harness
-
-TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-SAMPLED, NOT_SAMPLED = f"00-{TRACE}-{SPAN}-01", f"00-{TRACE}-{SPAN}-00"
-
-
-class Tracing:
-    """An SDK of one test's own: the API takes one provider a process, so the plugin is given this one's tracer."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, sampler: Any = DEFAULT_ON) -> None:
-        self._exporter = InMemorySpanExporter()
-        self.provider = TracerProvider(sampler=sampler, shutdown_on_exit=False)
-        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-        monkeypatch.setattr(trace, "get_tracer", self.provider.get_tracer)
-
-    def spans(self, name: str) -> list[ReadableSpan]:
-        return [each for each in self._exporter.get_finished_spans() if each.name == name]
-
-
-@pytest.fixture
-def tracing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tracing]:
-    tracing = Tracing(monkeypatch)
-    yield tracing
-    tracing.provider.shutdown()
-
-
-def host_with(**settings: object) -> PluginHost:
-    entry = EntryPoint("otel", "framework_otel.plugin:Otel", GROUP)
-    chosen = AppSettings(plugins=PluginsSettings(settings={"otel": {"enabled": True, **settings}}))
-    return PluginHost(chosen.plugins, chosen, discover=lambda: [entry])
-
-
-def attributes(span: ReadableSpan) -> dict[str, Any]:
-    return dict(span.attributes or {})
-
-
-def hex_of(span: ReadableSpan) -> tuple[str, str]:
-    assert span.context is not None
-    return format(span.context.trace_id, "032x"), format(span.context.span_id, "016x")
+from tests.tracing import NOT_SAMPLED, SAMPLED, SPAN, TRACE, Tracing, attributes, hex_of, host_with
 
 
 def test_the_plugin_is_installed_under_its_name() -> None:
@@ -212,6 +171,46 @@ def test_a_span_can_begin_a_trace_of_its_own_with_a_link_and_keeps_the_baggage(t
         (format(link.context.trace_id, "032x"), format(link.context.span_id, "016x")) for link in span.links
     ]
     assert ["eu"] == seen
+
+
+def test_how_long_a_message_waited_is_a_span_where_that_is_wanted(tracing: Tracing) -> None:
+    """From when the broker stored it to each attempt: beside the attempt in its sender's trace, else below it."""
+
+    @consumer("orders", "billing")
+    async def bill(order: Message) -> None:
+        if order.attempt == 1 and order.tags == "sent":
+            raise ValueError("once more")
+
+    with Harness(bill, plugins=host_with(waits=True)) as harness:
+        for tag, properties in (("sent", {"traceparent": SAMPLED}), ("found", {})):
+            harness.send(Message("orders", b"1", tags=tag, properties=properties))
+        harness.settle()
+
+    attempts = {hex_of(each)[1]: each for each in tracing.spans("process orders")}
+    waits = tracing.spans("wait orders")
+    assert 3 == len(attempts) == len(waits)
+    below = [each for each in waits if each.parent and format(each.parent.span_id, "016x") in attempts]
+    beside = [each for each in waits if each not in below]
+    assert [1] == [attributes(each)["framework_app.attempt"] for each in below]
+    assert [(TRACE, 1), (TRACE, 2)] == [(hex_of(each)[0], attributes(each)["framework_app.attempt"]) for each in beside]
+    for each in waits:
+        assert each.start_time is not None
+        assert each.end_time is not None
+        assert each.start_time <= each.end_time
+        assert {"messaging.message.id", "messaging.destination.partition.id"} <= attributes(each).keys()
+
+
+def test_a_broker_whose_clock_is_ahead_makes_no_wait_that_ends_before_it_begins(tracing: Tracing) -> None:
+    ahead = Message("orders", b"1", stored_ms=1 << 42)
+    attempts = Attempts(OtelSettings(enabled=True, waits=True), trace.get_tracer("x"))
+
+    attempt = attempts.around(Delivery("billing", ahead, 0.0))
+    assert isinstance(attempt, Attempt)
+    with attempt:
+        """Handled."""
+
+    (wait,) = tracing.spans("wait orders")
+    assert wait.start_time == wait.end_time
 
 
 @pytest.mark.parametrize("is_async", [True, False])
@@ -394,66 +393,3 @@ def test_nothing_is_held_for_sends_that_are_not_sampled(monkeypatch: pytest.Monk
     assert carried is not None
     assert int(carried["traceparent"][-2:], 16) & 1 == 0, "no sampled flag"
     assert "<Sends 0 under way>" == repr(sends)
-
-
-@pytest.mark.parametrize(("sample", "least", "most"), [(0.1, 110, 290), (0.25, 380, 620), (1.0, 2_000, 2_000)])
-@pytest.mark.parametrize("plain", [False, True])
-def test_of_traces_that_begin_here_a_share_has_spans_and_what_carries_a_context_goes_by_that(
-    tracing: Tracing, sample: float, least: int, most: int, plain: bool
-) -> None:
-    @consumer("orders", "billing")
-    async def bill(message: Message) -> None: ...
-
-    @consumer("orders", "billing")
-    def bill_on_a_thread(message: Message) -> None: ...
-
-    with Harness(bill_on_a_thread if plain else bill, plugins=host_with(sample=sample)) as desk:
-        for _ in range(2_000):  # six standard deviations
-            desk.send("orders", b"x")
-        desk.settle()
-        found = len(tracing.spans("process orders"))
-        assert least <= found <= most
-        for number in range(10):
-            desk.send("orders", b"x", properties={"traceparent": SAMPLED} if number % 2 else {"key": "without"})
-        desk.settle()
-
-    spans = tracing.spans("process orders")
-    assert found + 5 <= len(spans) <= found + 10
-    assert 5 == sum(f"{span.context.trace_id:032x}" == TRACE for span in spans if span.context)
-
-
-def test_of_sends_that_begin_a_trace_the_same_share_has_spans(tracing: Tracing) -> None:
-    @consumer("orders", "billing")
-    @publishes("shipments")
-    async def bill(message: Message) -> bytes:
-        return b"on its way"
-
-    with Harness(bill, plugins=host_with(sample=0.1)) as desk:
-        for _ in range(2_000):
-            desk.send("orders", b"x")
-        desk.settle()
-
-    attempts, sends = tracing.spans("process orders"), tracing.spans("send shipments")
-    assert 110 <= len(attempts) <= 290
-    of_attempts = {span.context.trace_id for span in attempts if span.context}
-    assert of_attempts <= {span.context.trace_id for span in sends if span.context}, "what is traced is traced on"
-    assert 250 <= len(sends) <= 510, "those within a trace, and a tenth of the others"
-
-
-@pytest.mark.parametrize("sample", [0.000_001, 5e-324])
-def test_the_first_that_begins_here_always_has_one_and_a_tiny_share_no_other(tracing: Tracing, sample: float) -> None:
-    @consumer("orders", "billing")
-    async def bill(message: Message) -> None: ...
-
-    with Harness(bill, plugins=host_with(sample=sample)) as desk:
-        for _ in range(50):
-            desk.send("orders", b"x")
-        desk.settle()
-
-    assert 1 == len(tracing.spans("process orders"))
-
-
-@pytest.mark.parametrize("sample", [0, -1, 1.5, "many"])
-def test_a_share_that_is_none_is_refused(sample: object) -> None:
-    with pytest.raises(ValueError, match="sample"):
-        OtelSettings.model_validate({"sample": sample})
