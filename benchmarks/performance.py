@@ -40,6 +40,14 @@ CONSUMED = {
     "consume-tuned-batch": "pulls of 1,024, batches",
 }
 
+SENT = {
+    "produce-batch": "batches of 100",
+    "produce-accumulated": "256 at once, collected",
+    "produce-concurrent": "256 at once, 1 KiB",
+    "produce-one-way": "one-way, 1 KiB",
+    "produce-single": "one after the other, 1 KiB",
+}
+
 
 def page(found: Found) -> str:
     """The Markdown."""
@@ -103,6 +111,7 @@ def _busy(row: Row) -> tuple[str, str]:
 
 PLOTS = (
     ("consuming", "Consuming", "A backlog, by our kinds of handlers; the Java push consumer in the same turns."),
+    ("sending", "Sending", "Messages of 100 B, where nothing else is said; the Java producer in the same turns."),
     ("latency", "Latency", "From the write of a send to the handler, on a real broker, over messages a second."),
     ("growth", "What grows", "What a message costs with more queues, more groups in a process, and a longer backlog."),
     ("memory", "Memory", "Of all processes together while they consume; a page that several share counts in parts."),
@@ -113,24 +122,25 @@ PLOTS = (
 def pictures(found: Found) -> dict[str, str]:
     """File name -> SVG; of what was measured."""
     drawn = {
-        "consuming": _consuming(found), "latency": _latency(found.get("latency")), "growth": _growth(found),
-        "memory": _memory(found.get("memory")), "peers": _peers(found.get("peers")),
+        "consuming": _beside_java("Consuming a backlog", CONSUMED, found),
+        "sending": _beside_java("Sending", SENT, found),
+        "latency": _latency(found.get("latency")), "growth": _growth(found), "memory": _memory(found.get("memory")),
+        "peers": _peers(found.get("peers")),
     }  # fmt: skip
     return {f"performance-{name}.svg": svg for name, svg in drawn.items() if svg}
 
 
-def _consuming(found: Found) -> str:
-    kinds = {name: label for name, label in CONSUMED.items() if name in found}
+def _beside_java(title: str, kinds: Mapping[str, str], found: Found) -> str:
     charts = []
-    for figure, title in (("rate", "messages a second"), ("cpu_per_message_us", "processor time a message, us")):
+    for figure in ("rate", "cpu_per_message_us"):
         values: dict[str, float] = {}
         for name, label in kinds.items():
             for who, text in (("ours", label), ("java", f"Java: {label}")):
-                if (value := found[name].of(who, figure)) is not None:
+                if name in found and (value := found[name].of(who, figure)) is not None:
                     values[text] = value
         ours = frozenset(label for label in values if not label.startswith("Java"))
-        charts.append(Bars(title=title, values=values, strong=ours))
-    return drawn_bars("Consuming a backlog", charts) if kinds else ""
+        charts.append(Bars(title=NAMES[figure], values=values, strong=ours))
+    return drawn_bars(title, charts) if kinds.keys() & found.keys() else ""
 
 
 def _latency(results: Results | None) -> str:

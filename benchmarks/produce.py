@@ -6,8 +6,7 @@ Modes: `batch` (100 messages a request, one request after the other), `single` (
 (`--in-flight` at once; Java's asynchronous send), `one-way`, `accumulated` (concurrent, collected into batches for up
 to 10 ms on both sides). Each side sends a tenth first, to be warm. Rate and processor time are those of the rest, the
 latter of the process, seen from outside. A run counts only if the broker has every message once; of one-way ones it may
-have fewer, which is said. `benchmarks.produce_plot` draws what `--json` wrote. Exit 0: measured; 1: lost or doubled; 3:
-Java or the cluster is not to be had.
+have fewer, which is said. Exit 0: measured; 1: lost or doubled; 3: Java or the cluster is not to be had.
 """
 
 from __future__ import annotations

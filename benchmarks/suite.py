@@ -69,6 +69,7 @@ SUITE = (
     Measurement(name="start", module="start", quick=("--runs", "1"), minutes=2),
     _produce("batch", "--messages", "200000", "--body", "100", minutes=3),
     _produce("concurrent", "--messages", "60000", minutes=5),
+    _produce("accumulated", "--messages", "200000", "--body", "100", minutes=3),
     _produce("one-way", "--messages", "40000", minutes=4),
     _produce("single", "--messages", "20000", minutes=5),
     Measurement(name="first-steps", module="first_steps", quick=("--runs", "1"), minutes=4),
