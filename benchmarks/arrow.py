@@ -1,9 +1,10 @@
 """What pulled bytes cost on their way to Arrow columns for Spark: `python -m benchmarks.arrow [--runs 7] [--body 100]`.
 
 Processor time a message, from the answers of pulls of a thousand messages to record batches, without Spark: all twelve
-columns, seven with the key among them, and six that need no properties, whole fields at a time (`packed`) and record by
-record (`lists`). `alike` are messages that differ in values alone; `mixed` have keys and bodies of several lengths. The
-cases take turns within each run, so that a busy machine slows all of them alike; shown are the median and the best.
+columns, seven with the key among them, six that need no properties, and three with the body among them, whole fields at
+a time (`packed`) and record by record (`lists`). `alike` are messages that differ in values alone; `mixed` have keys
+and bodies of several lengths. The cases take turns within each run, so that a busy machine slows all of them alike;
+shown are the median and the best.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from framework_spark.rows import Rows
 
 from benchmarks.arguments import positive
 from benchmarks.decode import PROPERTIES, QUEUE, Case, sample
-from benchmarks.spark import LEAN, SEVEN
+from benchmarks.spark import LEAN, SEVEN, THREE
 from framework.reading import Columns
 from framework.wire.stored import Record, encode_record
 
@@ -55,12 +56,13 @@ def lists(given: list[bytes], shape: pa.Schema) -> list[pa.RecordBatch]:
 
 
 def cases(body_bytes: int) -> list[Case]:
-    seven, lean = (pa.schema([SHAPE.field(name) for name in names]) for names in (SEVEN, LEAN))
+    seven, lean, three = (pa.schema([SHAPE.field(name) for name in names]) for names in (SEVEN, LEAN, THREE))
+    shapes = {"all columns": SHAPE, "seven columns": seven, "without properties": lean, "three columns": three}
     found = []
     for kind in ("alike", "mixed"):
         given = pulls(body_bytes, mixed=kind == "mixed")
         for way in (packed, lists):
-            for what, shape in (("all columns", SHAPE), ("seven columns", seven), ("without properties", lean)):
+            for what, shape in shapes.items():
 
                 def work(way: object = way, given: list[bytes] = given, shape: pa.Schema = shape) -> object:
                     return packed(given, shape) if way is packed else lists(given, shape)

@@ -3,7 +3,7 @@
     python -m benchmarks.spark --runs 2 --tuned
 
 It takes about four minutes of an idle machine of two cores, and says of each bar whether it was met. A topic of a
-real broker is filled with each size of body, and a quarter of it kept as Parquet; the sides then read it in turns,
+real broker is filled with each size of body, and kept as Parquet, too; the sides then read it in turns,
 each into Spark's `noop` sink, in one warm session of two cores. CPU is that of the JVM and its Python workers, not
 the broker's. `ours` reads all twelve columns, a map of all properties among them. `seven` reads as many columns as
 the prototype whose figures the bar of rows a CPU-second stands beside, and is what is held against it: that one
@@ -11,8 +11,9 @@ handed out the properties as one text, unread, and looked at no checksum, while 
 is such a source, on the same broker: the absolute bar is worth as much as the processor it was written for, and
 beside `loop` it means the same on any. `lean` are the six that need no properties; `naive` yields a tuple a row of
 twelve columns, and reads a quarter of the messages. `kafka` is Spark's own source, in the JVM, on a Kafka with as
-many messages of that size: seven columns, no map among them; it is left out where Maven cannot bring its jars. A read
-has costs that do not depend on its rows (planning, workers, a compiler that is still at it, which makes the first
+many messages of that size: seven columns, no map among them; it is left out where Maven cannot bring its jars. `three`
+are the queue, the offset and the body, by `columns=`; `three-parquet` and `three-kafka` are the same of the others. A
+read has costs that do not depend on its rows (planning, workers, a compiler that is still at it, which makes the first
 millions dearer): two millions are read, of larger bodies a quarter. Before that: micro-batches of four rows beside a
 reader that does nothing, and batches of 1,000 messages for a handler beside the same job on a table that is ready.
 After `--seconds`, or when it is interrupted, no further run begins, and what was measured is said.
@@ -58,11 +59,13 @@ FULL = {  # the suite's session has the quick compiler alone, and interprets wha
     "spark.sql.codegen.wholeStage": "true",
 }
 BAR_ROWS, BAR_NAIVE, BAR_MICRO_MS, BAR_HANDLER = 350_000, 2.2, 60, 2.0
+BAR_PARQUET, BAR_KAFKA = {100: 0.95, 1024: 1.1}, 1.2
+BAR_THREE_PARQUET, BAR_THREE_KAFKA = 0.5, 2.0
 BAR_LOOP = 0.35 / 0.40  # the bar of rows, over what the bare loop did on the machine that it was written for
 FILL_BATCH = 1_000
-KEPT = 4  # of the messages one in so many is kept as Parquet: to write them takes longer than all else
 LARGER = 4  # of bodies above 100 bytes there is one message in so many
 SEVEN = ("topic", "queueId", "offset", "key", "body", "storeTime", "bornTime")
+THREE = ("queueId", "offset", "body")
 LEAN = ("topic", "queueId", "offset", "body", "storeTime", "bornTime")
 
 
@@ -92,7 +95,10 @@ class Field:
     body: int
 
 
-SIDES = ("ours", "seven", "loop", "lean", "stream", "naive", "parquet", "kafka")
+SIDES = (
+    *("ours", "parquet", "kafka", "three", "three-parquet", "three-kafka"),
+    *("seven", "loop", "lean", "stream", "naive"),
+)
 Side: TypeAlias = tuple[int, Callable[[], None]]
 """Its number of rows, and what reads them."""
 
@@ -187,6 +193,16 @@ def bars(medians: dict[int, dict[str, SparkRun]], latencies: dict[str, dict[str,
     if "ours" in runs and "naive" in runs:
         times = runs["ours"].rows_a_cpu_second / runs["naive"].rows_a_cpu_second
         found.append((f"times the naive source, {BAR_NAIVE} or more", times, ".2f", times >= BAR_NAIVE))
+    for body, each in medians.items():
+        for who, peer, bar in (
+            ("ours", "parquet", BAR_PARQUET.get(body)),
+            ("three", "three-parquet", BAR_THREE_PARQUET),
+            ("ours", "kafka", BAR_KAFKA),
+            ("three", "three-kafka", BAR_THREE_KAFKA),
+        ):
+            if bar is not None and who in each and peer in each:
+                times = each[who].rows_a_cpu_second / each[peer].rows_a_cpu_second
+                found.append((f"{body} B, {who}: times {peer}, {bar} or more", times, ".2f", times >= bar))
     for what, sides in latencies.items():
         if "idle" in sides:
             above = sides["ours"] - sides["idle"]
@@ -237,7 +253,7 @@ def _latencies(
 
 def _kafka(options: argparse.Namespace, fields: list[Field], folder: Path, nursery: Nursery) -> str:
     """The address of a Kafka with the same topics; empty where its jars cannot be had."""
-    if options.part not in {"read", None} or "kafka" not in (options.side or SIDES):
+    if options.part not in {"read", None} or not {"kafka", "three-kafka"} & set(options.side or SIDES):
         return ""
     if reason := spark_kafka.missing():
         print(f"kafka missing: {reason}", file=sys.stderr)
@@ -249,6 +265,7 @@ def _kafka(options: argparse.Namespace, fields: list[Field], folder: Path, nurse
 
 
 def _sides(spark: Any, field: Field, folder: Path, kafka: str, chosen: Sequence[str]) -> dict[str, Side]:
+    from framework_spark import read
     from framework_spark.schema import SCHEMA
     from pyspark.sql.types import StructType
 
@@ -267,9 +284,8 @@ def _sides(spark: Any, field: Field, folder: Path, kafka: str, chosen: Sequence[
         frame.write.format("noop").mode("overwrite").save()
 
     ours = spark.read.format("rocketmq").options(**given).load()
-    if "parquet" in chosen:
-        ours.where(f"offset % {KEPT} = 0").write.parquet(parquet)
-    kept = spark.read.parquet(parquet).count() if "parquet" in chosen else 0
+    if {"parquet", "three-parquet"} & set(chosen):
+        ours.write.parquet(parquet)
     found = ours.selectExpr("count(*)", "count(distinct queueId, offset)").collect()[0]
     if tuple(found) != (field.messages, field.messages):
         raise Wrong(f"{found[0]} rows, {found[1]} of them different, of {field.messages} messages")
@@ -284,20 +300,24 @@ def _sides(spark: Any, field: Field, folder: Path, kafka: str, chosen: Sequence[
         if count != field.messages:
             raise Wrong(f"the stream read {count} rows of {field.messages}")
 
-    def of_kafka() -> None:
+    def of_kafka() -> Any:
         source = spark.read.format("kafka").option("kafka.bootstrap.servers", kafka).option("subscribe", field.topic)
-        drained(source.load())
+        return source.load()
 
     sides = {
         "ours": (field.messages, lambda: drained(ours)),
+        "parquet": (field.messages, lambda: drained(spark.read.parquet(parquet))),
+        "three": (field.messages, lambda: drained(read(spark, columns=THREE, **given))),
+        "three-parquet": (field.messages, lambda: drained(spark.read.parquet(parquet).select(*THREE))),
         "seven": (field.messages, lambda: drained(of(*SEVEN))),
         "loop": (field.messages, lambda: drained(spark.read.format("loop").options(**given).load())),
         "lean": (field.messages, lambda: drained(of(*LEAN))),
         "stream": (field.messages, stream),
         "naive": (field.messages // SHARE, lambda: drained(spark.read.format("naive").options(**given).load())),
-        "parquet": (kept, lambda: drained(spark.read.parquet(parquet))),
     }
-    sides |= {"kafka": (field.messages, of_kafka)} if kafka else {}
+    if kafka:
+        sides["kafka"] = field.messages, lambda: drained(of_kafka())
+        sides["three-kafka"] = field.messages, lambda: drained(of_kafka().select("partition", "offset", "value"))
     return {who: side for who, side in sides.items() if who in chosen}
 
 

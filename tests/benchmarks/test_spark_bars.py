@@ -38,6 +38,13 @@ def test_each_bar_that_was_measured_is_met_or_missed() -> None:
         line.split()[1].rstrip(":") for line in bars(medians, latencies)
     ]
     assert [] == bars({1024: medians[1024]}, {})
+    beside = {"ours": run("ours", 100), "parquet": run("parquet", 100), "kafka": run("kafka", 90)}
+    beside |= {"three": run("three", 50), "three-parquet": run("three-parquet", 100)}
+    assert ["ours: times parquet", "three: times three-parquet", "ours: times kafka"] == [
+        line.split(", ")[1] for line in bars({100: beside}, {})
+    ]
+    assert ["met", "met", "MISSED"] == [line.split()[1].rstrip(":") for line in bars({100: beside}, {})]
+    assert "bar MISSED: 1024 B, ours: times parquet, 1.1 or more: 1.00" in bars({1024: beside}, {})
     assert ["bar MISSED: rows a CPU-second at 100 B, seven columns, 350,000 or more: 349,999"] == bars(
         {100: {"seven": run("seven", 349_999)}}, {}
     )
