@@ -18,6 +18,7 @@ from framework.broker.store.topics import Topic
 from framework.model.snapshot import Snapshot, StallSnapshot
 from framework.runtime.observe.metrics import families
 from framework.runtime.observe.openmetrics import text_of
+from framework.runtime.observe.totals import Totals
 from framework.testing import Harness
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
@@ -40,11 +41,12 @@ class Recording:
 
     series: dict[str, list[float | None]] = field(default_factory=dict)
     scrapes: int = 0
+    totals: Totals = field(default_factory=Totals)
     _began_s: float | None = None
 
     def add(self, *workers: dict[str, Any]) -> None:
         """A scrape. No worker: nobody answers."""
-        found = series(text_of(families(workers, "1.0"))) if workers else {}
+        found = series(text_of(families(workers, "1.0", totals=self.totals))) if workers else {}
         for name in found:
             self.series.setdefault(name, [None] * self.scrapes)
         self.scrapes += 1
@@ -287,6 +289,22 @@ def process_is_silent() -> Recording:
     return recording
 
 
+def worker_is_replaced() -> Recording:
+    """Both had dead letters long ago; the new one has none."""
+    recording = Recording()
+    with desk(bill) as opened:
+        _steps(opened, Recording(), 1)
+        picture = opened.snapshot()
+    (group,) = picture.groups
+    old, new = (
+        asdict(replace(picture, session=session, groups=(replace(group, dead_lettered=count),)))
+        for session, count in (("old", 3), ("new", 0))
+    )
+    for second in (*[old] * BEFORE, *[new] * AFTER):
+        recording.add({"worker": 0, "snapshot": old}, {"worker": 1, "snapshot": second})
+    return recording
+
+
 def not_ready() -> Recording:
     recording = Recording()
     with desk(bill) as opened:
@@ -310,6 +328,7 @@ def nothing_is_scraped() -> Recording:
 RECORDED: Mapping[str, tuple[Callable[[], Recording], frozenset[str], str]] = {
     CALM: (calm, frozenset(), ""),
     "paused": (paused, frozenset(), "framework_app_paused"),
+    "worker is replaced": (worker_is_replaced, frozenset(), ""),
     "dead letters": (dead_letters, frozenset({"DeadLetters"}), 'framework_app_messages_total{outcome="dead_lettered"'),
     "lag grows": (lag_grows, frozenset({"LagGrowing"}), "framework_app_lag_messages"),
     "queue stands still": (
@@ -326,7 +345,7 @@ RECORDED: Mapping[str, tuple[Callable[[], Recording], frozenset[str], str]] = {
         handlers_hang, frozenset({"HandlersHang", "NotReady", "QueueHeld"}), "framework_app_workers_hanging",
     ),
     "loop stalls": (loop_stalls, frozenset({"LoopStalls"}), "framework_app_loop_stalls_total"),
-    "process is silent": (process_is_silent, frozenset({"ProcessSilent"}), "framework_app_processes_silent"),
+    "process is silent": (process_is_silent, frozenset({"ProcessSilent", "NotReady"}), "framework_app_processes_silent"),
     "not ready": (not_ready, frozenset({"NotReady"}), "framework_app_not_ready_reasons"),
     "nothing is scraped": (nothing_is_scraped, frozenset({"NoData"}), ""),
 }  # fmt: skip

@@ -7,9 +7,12 @@ sample: it is never 0. A metric of several processes is their sum, unless its li
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from framework.runtime.observe.openmetrics import Family, Kind, Labels, Merge, Sample, Times, added
+from framework.runtime.observe.probes import reasons_of
+from framework.runtime.observe.totals import Totals
 
 Picture: TypeAlias = dict[str, Any]
 """A `Snapshot` as JSON has it."""
@@ -242,28 +245,45 @@ SILENT = "framework_app_processes_silent"
 NAMES = (*(name for name, *_ in _TABLE), SILENT)
 
 
-def families(workers: Sequence[Picture], version: str, *, by_worker: bool = False) -> list[Family]:
+def families(
+    workers: Sequence[Picture], version: str, *, by_worker: bool = False, totals: Totals | None = None
+) -> list[Family]:
     """Answers of `Control` to `snapshot`, of one process or several, as metrics. With `by_worker` each process has its
-    own samples, with its number as a label; else they are merged.
+    own samples, with its number as a label; else they are merged. `totals` are those of the looks before.
     """
     found = [(Family(name, kind, text, merge), read) for name, kind, text, read, merge in _TABLE]
     found[0][0].add(Sample((("version", version),), 1))
     silent = Family(SILENT, "gauge", "Processes that do not answer: blocked, or about to start.")
     if not by_worker:
         silent.add(Sample((), 0))
-    for worker in workers:
-        number = (("worker", str(worker.get("worker"))),) if by_worker else ()
-        silent.add(Sample(number, "snapshot" not in worker))
-        if "snapshot" not in worker:
-            continue
-        for family, read in found:
-            for sample in read(worker["snapshot"]):
-                family.add(_numbered(sample, number) if number else sample)
-    return [*(family for family, _ in found), silent]
+    totals = Totals() if totals is None else totals
+    answers = {int(each.get("worker", 0)): each for each in workers}
+    pictures = {number: each["snapshot"] for number, each in answers.items() if "snapshot" in each}
+    totals.look({number: picture["session"] for number, picture in pictures.items()})
+
+    def add(family: Family, number: int, sample: Sample | Times) -> None:
+        family.add(replace(sample, labels=(*sample.labels, ("worker", str(number)))) if by_worker else sample)
+
+    for family, read in found:
+        for number, picture in pictures.items():
+            for sample in read(picture):
+                if not (family.grows and totals.keep(family.name, number, sample)):
+                    add(family, number, sample)
+        for number, sample in totals.of(family.name):
+            add(family, number, sample)
+    by_name = {family.name: family for family, _ in found}
+    for number, answer in answers.items():
+        add(silent, number, Sample((), number not in pictures))
+        if number not in pictures:
+            for name, value in _of_silent(answer).items():
+                add(by_name[name], number, Sample((), value))
+    return [*by_name.values(), silent]
 
 
-def _numbered(sample: Sample | Times, number: Labels) -> Sample | Times:
-    labels = (*sample.labels, *number)
-    if isinstance(sample, Sample):
-        return Sample(labels, sample.value)
-    return Times(labels, sample.bounds, sample.counts, sample.total, sample.examples)
+def _of_silent(answer: Picture) -> dict[str, float]:
+    """What probes say of a process that has no picture."""
+    return {
+        "framework_app_ready": 0,
+        "framework_app_live": not reasons_of(answer, "live"),
+        "framework_app_not_ready_reasons": len(reasons_of(answer, "ready")),
+    }

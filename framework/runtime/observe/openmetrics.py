@@ -8,13 +8,14 @@ groups, plugins): they are escaped, shortened, and bounded in number; what is be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 SERIES_MAX = 1000
 """Of one metric."""
-LABEL_MAX = 120
+LABEL_MAX = 255
+"""As long as the longest name of a group. What is alike so far is one series: a scraper refuses two of one name."""
 EXAMPLE_RUNES_MAX = 128
 """Names and values of an exemplar together, by the standard."""
 OTHER = "other"
@@ -33,6 +34,13 @@ class Sample:
     labels: Labels
     value: float
 
+    @property
+    def amount(self) -> float:
+        return self.value
+
+    def plus(self, other: Sample) -> Sample:
+        return Sample(self.labels, self.value + other.value)
+
 
 @dataclass(frozen=True, slots=True)
 class Times:
@@ -43,6 +51,17 @@ class Times:
     counts: tuple[int, ...]
     total: float
     examples: tuple[Mapping[str, Any] | None, ...] = ()
+
+    @property
+    def amount(self) -> float:
+        """How many were timed."""
+        return sum(self.counts)
+
+    def plus(self, other: Times) -> Times:
+        """The sum; labels, and examples where both have one, are its own."""
+        counts = tuple(one + more for one, more in zip(self.counts, other.counts, strict=True))
+        examples = tuple(one or more for one, more in zip(self.examples, other.examples, strict=True))
+        return Times(self.labels, self.bounds, counts, self.total + other.total, examples)
 
 
 @dataclass(slots=True)
@@ -58,7 +77,7 @@ class Family:
     times: dict[Labels, Times] = field(default_factory=dict)
 
     def add(self, sample: Sample | Times) -> None:
-        labels = sample.labels
+        labels: Labels = tuple((name, _clean(value)[:LABEL_MAX]) for name, value in sample.labels)
         known: Mapping[Labels, object] = self.samples if isinstance(sample, Sample) else self.times
         if labels not in known and len(known) >= SERIES_MAX:
             labels = tuple((name, OTHER) for name, _ in labels)
@@ -66,15 +85,13 @@ class Family:
             before = self.samples.get(labels)
             self.samples[labels] = sample.value if before is None else self.merge(before, sample.value)
         else:
-            self.times[labels] = _joined(self.times.get(labels), sample, labels)
+            times = self.times.get(labels)
+            self.times[labels] = replace(sample, labels=labels) if times is None else times.plus(sample)
 
-
-def _joined(before: Times | None, times: Times, labels: Labels) -> Times:
-    if before is None:
-        return Times(labels, times.bounds, times.counts, times.total, times.examples)
-    counts = tuple(one + other for one, other in zip(before.counts, times.counts, strict=True))
-    examples = tuple(one or other for one, other in zip(before.examples, times.examples, strict=True))
-    return Times(labels, before.bounds, counts, before.total + times.total, examples)
+    @property
+    def grows(self) -> bool:
+        """Whether it only grows, for as long as a process lives."""
+        return self.kind in {"counter", "histogram"}
 
 
 def text_of(families: Iterable[Family]) -> str:
@@ -116,7 +133,7 @@ def _example(example: Mapping[str, Any] | None) -> str:
 def _labels(labels: Labels) -> str:
     if not labels:
         return ""
-    return "{" + ",".join(f'{name}="{_escaped(_clean(value)[:LABEL_MAX])}"' for name, value in labels) + "}"
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}"
 
 
 def _clean(text: str) -> str:

@@ -48,6 +48,19 @@ def test_a_name_from_elsewhere_stays_in_its_label(name: str) -> None:
     assert len(line) <= 2 * LABEL_MAX + 40
 
 
+def test_names_that_look_alike_once_they_are_cleaned_are_one_series() -> None:
+    """A scraper refuses two of the same name, or drops one and says nothing."""
+    counts, times = Family("framework_app_x", "counter", "Help."), Family("framework_app_y", "histogram", "Help.")
+    picture = Histogram().picture()
+    for name in ("a" * LABEL_MAX + "1", "a" * LABEL_MAX + "2", "red\x00", "red\x1b"):
+        counts.add(Sample((("plugin", name),), 1))
+        times.add(Times((("plugin", name),), picture.bounds, picture.counts, 0.5))
+
+    found = series(text_of([counts, times]))
+    assert [2, 2] == [value for name, value in found.items() if "_x_total" in name]
+    assert [1, 1] == [value for name, value in found.items() if "_y_sum" in name]
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_an_example_from_elsewhere_stays_in_its_place(name: str) -> None:
     times = Histogram()
