@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,11 @@ class HttpConnection(asyncio.Protocol):
         """A peer that has said everything may still read: what is under way is answered, if it has an end."""
         self._is_finishing = True
         return self._answering is not None and not self._is_streaming
+
+    @property
+    def is_idle(self) -> bool:
+        """No answer is under way, and none is still to be taken in."""
+        return self._answering is None and not self._is_over
 
     def finish(self) -> None:
         """Answer what is under way and no more."""
@@ -188,7 +194,8 @@ class HttpConnection(asyncio.Protocol):
         """Closing with bytes unread would take away the answer: say that there is no more, and read on for a moment."""
         self._is_over = True
         self._transport.resume_reading()
-        self._transport.write_eof()
+        with suppress(OSError):  # it has gone
+            self._transport.write_eof()
         self._expect(self._limits.close_seconds)
 
     async def _called(self, head: Any, body: bytes) -> HttpResponse:

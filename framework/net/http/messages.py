@@ -118,9 +118,10 @@ def is_welcome(host: str | None, hosts: Collection[str], *, is_loopback: bool) -
     """Whether a request may name this host: else a page from elsewhere could reach us by a name of its own (rebinding).
 
     An address is no such name. Beyond the loopback, where probes and scrapers ask by addresses, any address is welcome.
+    Load balancers name none, in HTTP/1.0; each browser does.
     """
-    if not host:
-        return False
+    if host is None:
+        return True
     try:
         name = (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:

@@ -24,7 +24,7 @@ class HttpLimits:
     header_bytes: int = 16 * 1024
     body_bytes: int = 1024 * 1024
     connections: int = 64
-    """More are closed at once; 16 of them may be live tails, as dashboards need."""
+    """For one more the oldest without an answer under way is closed; 16 may be live tails, as dashboards need."""
     request_seconds: float = 10.0
     """For a request to come in whole: slow ones hold a connection no longer."""
     idle_seconds: float = 60.0
@@ -84,13 +84,21 @@ class HttpServer:
     # For its connections
 
     def admit(self, connection: HttpConnection) -> bool:
-        is_full = len(self._connections) >= self.limits.connections
-        if is_full and not self._is_full:
-            log.warning("HTTP connections refused", port=self._port, limit=self.limits.connections)
-        self._is_full = is_full
-        if not is_full:
-            self._connections[connection] = None
-        return not is_full
+        """Whether it may stay. Who only holds connections keeps no probe away: one of theirs makes room."""
+        limit = self.limits.connections
+        if len(self._connections) >= limit:
+            if not self._is_full:
+                log.warning("HTTP connections refused", port=self._port, limit=limit)
+            self._is_full = True
+            idle = next((each for each in self._connections if each.is_idle), None)
+            if idle is None:
+                return False
+            self.forget(idle)
+            idle.abort()
+        elif len(self._connections) < limit / 2:
+            self._is_full = False
+        self._connections[connection] = None
+        return True
 
     def forget(self, connection: HttpConnection) -> None:
         self._connections.pop(connection, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -190,7 +191,8 @@ def test_of_requests_sent_ahead_little_is_read_while_one_is_answered() -> None:
         (421, get("/echo", host="192.0.2.1")),
         (421, get("/echo", host="localhost@evil.example")),
         (421, get("/echo", host="[::1")),
-        (421, b"GET /echo HTTP/1.0\r\n\r\n"),
+        (421, b"GET /echo HTTP/1.0\r\nHost:\r\n\r\n"),
+        (200, b"GET /echo HTTP/1.0\r\n\r\n"),
         (200, get("/echo", host="localhost:9464")),
         (200, get("/echo", host="LocalHost")),
         (200, get("/echo", host="[::1]:80")),
@@ -272,10 +274,38 @@ def test_an_idle_connection_is_closed() -> None:
     assert asked(request, limits=replace(LIMITS, idle_seconds=QUICKLY_S)).startswith(b"HTTP/1.1 200")
 
 
-def test_connections_above_the_limit_are_closed_and_later_ones_welcome_again() -> None:
+def test_for_a_connection_above_the_limit_the_oldest_that_asks_nothing_is_closed() -> None:
+    """Who holds connections open and says nothing keeps no probe away, and fills no log."""
+
+    async def story(server: HttpServer, port: int) -> list[bytes]:
+        found: list[bytes] = []
+        held = []
+        for _ in range(5):
+            held.append(await asyncio.open_connection("127.0.0.1", port))
+            await until(lambda: len(server) == min(len(held), 2))
+        found.append(await said(port, get("/echo")))
+        for reader, writer in held:
+            with suppress(ConnectionError):
+                found.append(await reader.read())
+            writer.close()
+        return found
+
+    with capture_logs() as lines:
+        answer, *rest = served(story, limits=replace(LIMITS, connections=2, request_seconds=QUICKLY_S))
+
+    assert 200 == status(answer)
+    assert {b""} >= set(rest)
+    assert ["HTTP connections refused"] == [line["event"] for line in lines]
+
+
+def test_connections_above_the_limit_are_closed_while_each_one_is_answered_and_later_ones_welcome_again() -> None:
+    tail = Tail()
+
     async def story(server: HttpServer, port: int) -> tuple[bytes, bytes]:
         first = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
-        await until(lambda: len(server) == 2)
+        for reader, writer in first:
+            writer.write(get("/tail"))
+            await reader.readuntil(b"tick")
         refused = await said(port, get("/echo"))
         for _, writer in first:
             writer.close()
@@ -283,11 +313,39 @@ def test_connections_above_the_limit_are_closed_and_later_ones_welcome_again() -
         return refused, await said(port, get("/echo"))
 
     with capture_logs() as lines:
-        refused, welcome = served(story, limits=replace(LIMITS, connections=2))
+        routes = {**ROUTES, ("GET", "/tail"): tail.page}
+        refused, welcome = served(story, routes, limits=replace(LIMITS, connections=2))
 
     assert refused in {b"", b"reset"}
     assert 200 == status(welcome)
     assert ["HTTP connections refused"] == [line["event"] for line in lines]
+
+
+def test_a_peer_that_is_gone_before_its_last_answer_is_no_error() -> None:
+    """As of one that sends more than it may, and has closed when it is refused."""
+    is_there, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: HttpRequest) -> HttpResponse:
+        is_there.set()
+        await may_answer.wait()
+        return text("")
+
+    async def story(server: HttpServer, port: int) -> None:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(get("/slow"))
+        await is_there.wait()
+        (connection,) = server._connections
+        writer.write(get("/echo"))  # while one is answered no more is read, so that its end is not seen
+        await until(lambda: not connection._transport.is_reading())
+        writer.close()
+        await writer.wait_closed()
+        may_answer.set()
+        await until(lambda: not len(server))
+
+    with capture_logs() as lines:
+        served(story, {("GET", "/slow"): slow})
+
+    assert [] == lines
 
 
 class Tail:
