@@ -345,7 +345,9 @@ RECORDED: Mapping[str, tuple[Callable[[], Recording], frozenset[str], str]] = {
         handlers_hang, frozenset({"HandlersHang", "NotReady", "QueueHeld"}), "framework_app_workers_hanging",
     ),
     "loop stalls": (loop_stalls, frozenset({"LoopStalls"}), "framework_app_loop_stalls_total"),
-    "process is silent": (process_is_silent, frozenset({"ProcessSilent", "NotReady"}), "framework_app_processes_silent"),
+    "process is silent": (
+        process_is_silent, frozenset({"ProcessSilent", "NotReady"}), "framework_app_processes_silent",
+    ),
     "not ready": (not_ready, frozenset({"NotReady"}), "framework_app_not_ready_reasons"),
     "nothing is scraped": (nothing_is_scraped, frozenset({"NoData"}), ""),
 }  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,10 +95,11 @@ def _place(settings: AppSettings) -> str:
 class WorkersControl:
     """The parent's side, on threads of its socket: it looks at the children and changes nothing of them."""
 
-    def __init__(self, children: Children, workers: int, place: Place) -> None:
+    def __init__(self, children: Children, workers: int, place: Place, is_stopping: Callable[[], bool]) -> None:
         from framework.net.real_world import RealWatchman
 
         self._children, self._workers, self._about = children, workers, place.about
+        self._is_stopping = is_stopping
         self._path = Path(place.path).expanduser()
         watchman = RealWatchman()
         self._socket = ControlSocket(self._path, self.answer, watchman) if place.path else None
@@ -124,10 +125,12 @@ class WorkersControl:
         """What each worker answers, by its number; one that cannot has a reason in its place."""
         running = {child.worker: child.number for child in list(self._children.all) if child.code is None}
         paths = {worker: Path(f"{self._path}.{worker}") for worker in running}
-        found: list[Answer] = []
+        is_stopping, found = self._is_stopping(), list[Answer]()
         for worker, answer in ask_all(paths, request, WORKER_SECONDS).items():
             who: Answer = {"worker": worker, "process": running[worker]}
-            if isinstance(answer, NobodyListens):
+            if isinstance(answer, NobodyListens) and is_stopping:
+                found.append({**who, "error": "it is stopping, and does not listen any more", "is_stopping": True})
+            elif isinstance(answer, NobodyListens):
                 found.append({**who, "error": "it is starting, and does not listen yet", "is_starting": True})
             elif isinstance(answer, Exception):
                 found.append({**who, "error": str(answer)})
@@ -137,6 +140,7 @@ class WorkersControl:
         found += [
             {"worker": worker, "process": None, "error": "it has ended, and is started again", "is_starting": True}
             for worker in missing
+            if not is_stopping
         ]
         return {
             **self._about,

@@ -132,7 +132,7 @@ async def supervise(plan: Plan) -> tuple[int, Totals]:
         numbered=plan.workers > 1,
         fork_server=plan.fork_server,
     )
-    control = WorkersControl(children, plan.workers, plan.control)
+    control = WorkersControl(children, plan.workers, plan.control, lambda: state.is_asked)
 
     with draining(
         lambda: loop.call_soon_threadsafe(ask),

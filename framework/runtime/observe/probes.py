@@ -1,7 +1,7 @@
 """Probes: what the answers of one or several processes come to. It knows no HTTP, and asks nobody.
 
-An answer is one of `Control`'s to `health`, or says in `error` why there is none. A process that is only starting
-lives, has not started, and is not ready.
+An answer is one of `Control`'s to `health`, or says in `error` why there is none. A process that is only starting, or
+has drained and is about to end, lives and is not ready.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ def verdict(probe: Probe, workers: Sequence[Worker]) -> Verdict:
         for each in workers
         for reason in reasons_of(each, probe)
     ]
-    return Verdict(tuple(reasons))
+    return Verdict(tuple(reasons) if workers or probe == "live" else ("no process runs any more",))
 
 
 def reasons_of(worker: Worker, probe: Probe) -> list[str]:
     """Why this process is not as asked for."""
     if "error" in worker:
-        return [] if worker.get("is_starting") and probe == "live" else [str(worker["error"])]
+        is_on_its_way = worker.get("is_starting") or worker.get("is_stopping")
+        return [] if is_on_its_way and probe == "live" else [str(worker["error"])]
     if probe == "startup":
         blocked = worker.get("is_blocked")
         return [str(each) for each in worker["reasons"]] if blocked else []

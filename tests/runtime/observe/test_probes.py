@@ -15,6 +15,7 @@ BLOCKED = {
     "is_blocked": True,
 }
 STARTING = {"worker": 1, "error": "it is starting, and does not listen yet", "is_starting": True}
+ENDING = {"worker": 1, "error": "it is stopping, and does not listen any more", "is_stopping": True}
 DEAF = {"worker": 1, "error": "no answer within 4 s"}
 UNREADY = {"worker": 1, "reasons": ["group billing: its queues are\nnot divided yet"], "phase": "starting"}
 
@@ -24,10 +25,12 @@ UNREADY = {"worker": 1, "reasons": ["group billing: its queues are\nnot divided 
     [
         ("live", WELL, None),
         ("live", STARTING, None),
+        ("live", ENDING, None),
         ("live", BLOCKED, "worker 1: the event loop has not answered for 42 s: blocked at wait(orders.py:17)"),
         ("live", DEAF, "worker 1: no answer within 4 s"),
         ("ready", WELL, None),
         ("ready", STARTING, "worker 1: it is starting, and does not listen yet"),
+        ("ready", ENDING, "worker 1: it is stopping, and does not listen any more"),
         ("ready", UNREADY, "worker 1: group billing: its queues are not divided yet"),
         ("startup", WELL, None),
         ("startup", UNREADY, None),
@@ -45,3 +48,9 @@ def test_of_several_processes_one_reason_is_enough(probe: Probe, second: dict[st
 
 def test_a_process_alone_has_no_number() -> None:
     assert ("no answer within 4 s",) == verdict("live", [DEAF]).reasons
+
+
+def test_where_no_process_is_left_nothing_is_ready_and_no_restart_is_asked_for() -> None:
+    """The parent still answers when its last worker has drained."""
+    assert verdict("live", []).is_well
+    assert ("no process runs any more",) == verdict("ready", []).reasons
