@@ -108,6 +108,8 @@ def _address(text: str) -> str:
     return text
 
 
+TOKEN_LENGTH_MAX = 4096
+"""Signs of a token: a request's header has 16 KiB, all in all."""
 TOKEN_LENGTH_MIN = 20
 """Signs of a token that opens the dashboard: whoever guesses has no other lock before them."""
 

@@ -19,6 +19,7 @@ from framework.errors import ConfigurationError, ConfigurationMistakes
 from framework.model.durations import to_text
 from framework.settings.consumers import ConsumerSettings
 from framework.settings.fields import (
+    TOKEN_LENGTH_MAX,
     TOKEN_LENGTH_MIN,
     Address,
     Addresses,
@@ -200,7 +201,13 @@ class ObserveSettings(Section):
         if self.listen and not (self.is_loopback or self.token or self.public):
             ways = "give it a token, or write what all may read: public: [metrics, probes]"
             raise ValueError(f"listen {self.listen!r}: other machines reach it; {ways}")
-        if self.dashboard and not (self.listen and len(self.token.reveal()) >= TOKEN_LENGTH_MIN):
+        token = self.token.reveal()
+        if not (token.isprintable() and token == token.strip() and len(token) <= TOKEN_LENGTH_MAX):
+            raise ValueError(
+                f"token: no header can carry it: it has a line break, a control character, a space at an end, or more "
+                f"than {TOKEN_LENGTH_MAX} characters"
+            )
+        if self.dashboard and not (self.listen and len(token) >= TOKEN_LENGTH_MIN):
             opens = f"a token of {TOKEN_LENGTH_MIN} characters or more that opens it"
             raise ValueError(
                 f"dashboard: it needs listen, and {opens}; the rest stays open by public: [metrics, probes]"

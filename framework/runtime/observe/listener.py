@@ -88,10 +88,10 @@ class ObserveListener:
             kind: type[ListenerWrong] = ListenerWrong
             why = error.strerror or str(error)
             if error.errno == errno.EADDRINUSE:
-                kind, why = ListenerTaken, "another process listens there"
+                kind, why = ListenerTaken, "another process listens there; give each application its own"
             elif is_of_no_address(error):
                 why = "no address of this machine"
-            raise kind(f"observe.listen {self._settings.listen!r}: {why}; give each application its own") from error
+            raise kind(f"observe.listen {self._settings.listen!r}: {why}") from error
         paths = [path for _, path in self._routes()]
         log.info("listener opened", port=port, paths=paths, dashboard=self._mounted is not None)
 

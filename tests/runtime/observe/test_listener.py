@@ -274,6 +274,39 @@ def test_an_open_address_without_a_token_is_refused_at_start() -> None:
         assert ObserveSettings.model_validate({"listen": f"{host}:9464"}).is_loopback
 
 
+@pytest.mark.parametrize("token", ["secret\n", "secret ", " secret", "a\tb", "a\r\nb", "a\x7fb", "a" * 4097])
+def test_a_token_that_no_header_carries_is_refused_at_start_and_not_shown(token: str) -> None:
+    """As of a file with a line break at its end: nothing would ever open."""
+    with pytest.raises(ValueError, match="token: no header can carry it") as raised:
+        ObserveSettings.model_validate({"listen": "127.0.0.1:9464", "token": token})
+
+    assert token not in str(raised.value)
+
+
+@pytest.mark.parametrize("token", ["p\u00e4ss w\u00f6rd \U0001f511", '"quoted\\"', "x" * 4096])
+def test_a_token_of_any_signs_opens(token: str) -> None:
+    port = free_port()
+    settings = ObserveSettings.model_validate({"listen": f"127.0.0.1:{port}", "token": token})
+    opened = ObserveListener(settings, answered, RealWatchman())
+    opened.open()
+    try:
+        right, wrong = (
+            read(port, "/live", authorization=f"Bearer {given}".encode().decode("latin-1"))
+            for given in (token, f"{token}x")
+        )
+    finally:
+        opened.close()
+
+    assert (200, 401) == (right.status, wrong.status)
+
+
+def test_an_address_of_another_machine_ends_the_start() -> None:
+    settings = ObserveSettings.model_validate({"listen": "192.0.2.1:9464", "public": ["probes"]})
+
+    with pytest.raises(ListenerWrong, match=r"^observe.listen '192.0.2.1:9464': no address of this machine$"):
+        ObserveListener(settings, answered, RealWatchman()).open()
+
+
 def test_an_address_that_is_taken_ends_the_start_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     port = free_port()
     settings = ObserveSettings.model_validate({"listen": f"127.0.0.1:{port}"})
