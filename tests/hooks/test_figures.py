@@ -48,7 +48,8 @@ def test_a_plugins_figures_are_metrics_by_its_name() -> None:
     assert {"counting": {"cards_total": 3, "open": 1.5}} == figures
     assert 3 == metrics['framework_app_plugin_count_total{figure="cards",plugin="counting"}']
     assert 1.5 == metrics['framework_app_plugin_figure{figure="open",plugin="counting"}']
-    assert not failures
+    assert failures["counting"] == 0 == max(failures.values())
+    assert 0 == metrics['framework_app_plugin_failures_total{plugin="counting"}'], "a rate misses what begins with 1"
 
 
 @pytest.mark.parametrize(

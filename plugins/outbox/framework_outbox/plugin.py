@@ -94,7 +94,10 @@ class OutboxPlugin:
         relay = self._relay
         if relay is None:
             return {}
-        return {"sent_total": relay.sent, "failed_total": relay.failed, "waiting": relay.waiting}
+        return {
+            "sent_total": relay.sent, "failed_total": relay.failed, "waiting": relay.waiting,
+            "table_failures_total": relay.table_failures,
+        }  # fmt: skip
 
     def _wrote(self) -> None:
         """On whichever thread the handler ran."""

@@ -57,6 +57,8 @@ class Relay:
         """Attempts that ended otherwise; their rows are tried again, or given up."""
         self.waiting = 0
         """Rows that the last look claimed and could not send."""
+        self.table_failures = 0
+        """Looks that failed before anything could be sent: the table did not answer, or not as it should."""
 
     def wake(self) -> None:
         """Look now: something was written."""
@@ -86,6 +88,7 @@ class Relay:
             except Exception:  # border: whatever is wrong with one look, nobody else would send what waits
                 is_bad = True
                 log.exception("outbox poll failed", table=str(self._table))
+            self.table_failures += is_bad
             if stored:
                 quiet = 0.0
                 continue

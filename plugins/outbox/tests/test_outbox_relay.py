@@ -225,6 +225,7 @@ def test_a_database_that_is_away_is_said_once_and_waited_for(tmp_path: Path, mon
         await until(lambda: bool(desk.sent))
         relay.stop()
         await running
+        assert (3, 1, 0) == (relay.table_failures, relay.sent, relay.failed)
 
     with capture_logs() as logs:
         desk.play(story)
