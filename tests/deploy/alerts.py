@@ -21,7 +21,7 @@ from tests.deploy.files import DEPLOY
 
 RULES = DEPLOY / "prometheus" / "alerts.yaml"
 BOARD = DEPLOY / "grafana" / "framework-app.json"
-VARIABLES = {"$__rate_interval": "1m", "$consumer_group": "billing"}
+VARIABLES = {"$__rate_interval": "1m", "$consumer_group": "billing", "$job": "order-desk"}
 """What Grafana puts in their places."""
 
 

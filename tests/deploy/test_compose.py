@@ -97,12 +97,17 @@ def test_prometheus_asks_each_replica_at_its_listener(settings: AppSettings) -> 
     assert "metrics" in settings.observe.public
 
 
-def test_prometheus_reads_each_file_of_rules() -> None:
-    """Those that lie beside its configuration; what tests them has no `groups`."""
-    paths = [*PROMETHEUS.glob("*.yml"), *PROMETHEUS.glob("*.yaml")]
-    with_rules = {path.name for path in paths if "groups" in yaml.safe_load(path.read_text())}
+def test_prometheus_reads_its_configuration_and_each_file_of_rules_and_keeps_exemplars() -> None:
+    """Panels show them, and Prometheus throws them away unless it is told."""
+    assert [
+        "--config.file=/etc/prometheus/prometheus.yml", "--enable-feature=exemplar-storage",
+    ] == SERVICES["prometheus"]["command"]  # fmt: skip
+    assert ["./prometheus:/etc/prometheus:ro"] == SERVICES["prometheus"]["volumes"]
+    paths = [path for path in PROMETHEUS.iterdir() if "groups" in yaml.safe_load(path.read_text())]
 
-    assert with_rules <= set(yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())["rule_files"])
+    assert {path.name for path in paths} == set(
+        yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())["rule_files"]
+    )
 
 
 def test_grafana_finds_prometheus_and_the_dashboards() -> None:

@@ -11,6 +11,7 @@ import yaml
 
 from tests.deploy import alerts, faults, files, labels
 from tests.deploy.faults import CALM, RECORDED, Recording, calm
+from tests.deploy.test_watching import PANELS, asked
 
 RULES = yaml.safe_load((files.DEPLOY / "prometheus/alerts.yaml").read_text())["groups"][0]["rules"]
 ALERTS = {each["alert"]: each["expr"] for each in RULES if "alert" in each}
@@ -53,6 +54,14 @@ def test_a_fault_shows_in_its_figure_and_a_calm_hour_does_not(hour: Recording, n
 def test_a_calm_hour_is_one_in_which_everything_is_handled(hour: Recording) -> None:
     assert 3 * faults.CALM_STEPS == max(hour.known("framework_app_messages_total", 'outcome="handled"'))
     assert {1.0} == set(hour.known("framework_app_ready"))
+
+
+def test_no_panel_is_empty_of_a_calm_application(hour: Recording) -> None:
+    """Or it says what that means: "No data" looks like a fault of the dashboard's."""
+    seen = {name.partition("{")[0] for name in hour.series}
+    for panel in PANELS:
+        missing = {name for target in panel["targets"] for name in asked(target["expr"])} - seen
+        assert not missing or panel["fieldConfig"]["defaults"].get("noValue"), panel["title"]
 
 
 def test_a_recording_is_a_test_that_promtool_reads(hour: Recording) -> None:

@@ -100,6 +100,24 @@ def test_each_panel_has_a_unit_a_place_of_its_own_and_a_source() -> None:
     assert len(BOARD["panels"]) == len({each["id"] for each in BOARD["panels"]})
 
 
+def test_each_panel_is_of_the_chosen_application_and_groups() -> None:
+    """Else another application's trouble, or all of them added up, is taken for this one's."""
+    known = labels.exported()
+    for panel in PANELS:
+        for target in panel["targets"]:
+            for name, matchers in labels.SELECTOR.findall(target["expr"]):
+                chosen = [label for label in ("job", "consumer_group") if f'{label}=~"${label}"' in matchers]
+                is_of_groups = "consumer_group" in known[name] and "operation" not in known[name]
+                assert ["job", "consumer_group"][: 1 + is_of_groups] == chosen, panel["title"]
+
+
+def test_sends_and_pulls_are_not_taken_together() -> None:
+    """One metric has both, and pulls are many more."""
+    for where, query in queries():
+        if "messaging_client_operation_" in query:
+            assert "operation" in query.replace("messaging_client_operation_", ""), where
+
+
 def test_each_fault_has_its_alert() -> None:
     for name, metric in WANTED.items():
         assert metric in asked(ALERTS[name]["expr"]), name
