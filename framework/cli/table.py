@@ -17,6 +17,7 @@ from framework.cli.output import Painted
 from framework.harmless import plain
 
 UNKNOWN = "-"
+YEAR_10000_MS = 253_402_300_800_000
 _BOLD, _RED, _YELLOW, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
 
 
@@ -122,7 +123,9 @@ def age(seconds: float) -> str:
 
 
 def instant(ms: int) -> str:
-    """Unix milliseconds as ISO 8601 in UTC."""
+    """Unix milliseconds as ISO 8601 in UTC. Producers choose some: what no calendar has stays a number."""
+    if not 0 <= ms < YEAR_10000_MS:
+        return f"{ms} ms"
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -164,6 +164,7 @@ def test_ages_and_instants_read_as_people_say_them() -> None:
         table.age(each) for each in (0, 0.25, 59.9, 842, 3_600, 2 * 86_400 + 3 * 3_600 + 5)
     ]
     assert "2026-11-22T10:00:00.250Z" == table.instant(1_795_341_600_250)
+    assert [f"{each} ms" for each in (-1, 2**62)] == [table.instant(each) for each in (-1, 2**62)]
     assert "12,310" == table.count(12_310)
     assert ["0", "0.1", "3.5", "1,204"] == [table.rate(each) for each in (0.0, 0.004, 3.5, 1_204.4)]
 

@@ -28,7 +28,13 @@ class Pages:
     def __init__(self) -> None:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-        self._templates = Environment(
+        class Fields(Environment):
+            """Of a dict `row.keys` is its field of this name, and no method."""
+
+            def getattr(self, obj: Any, attribute: str) -> Any:
+                return self.getitem(obj, attribute) if isinstance(obj, dict) else super().getattr(obj, attribute)
+
+        self._templates = Fields(
             loader=FileSystemLoader(HERE / "templates"),
             autoescape=True,
             finalize=words.text,
@@ -40,7 +46,18 @@ class Pages:
         self._templates.filters.update(
             {
                 name: getattr(words, name)
-                for name in ("count", "rate", "age", "age_ms", "milliseconds", "instant", "clock", "size", "line")
+                for name in (
+                    "count",
+                    "rate",
+                    "age",
+                    "age_ms",
+                    "milliseconds",
+                    "instant",
+                    "stamp",
+                    "clock",
+                    "size",
+                    "line",
+                )
             }
         )
         self._templates.filters["known"] = lambda told: None if isinstance(told, FrameworkError) else told

@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from framework.cli import table
@@ -90,9 +89,14 @@ def instant(ms: int | None) -> str:
     return UNKNOWN if not ms else table.instant(ms)
 
 
+def stamp(ms: int | None) -> str:
+    """To the second, with its day: a list may hold what is days old."""
+    return instant(ms).partition(".")[0].replace("T", " ")
+
+
 def clock(ms: int | None) -> str:
     """The time of the day, in UTC."""
-    return UNKNOWN if not ms else datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%S")
+    return stamp(ms).rpartition(" ")[2]
 
 
 def size(number: int) -> str:

@@ -87,6 +87,24 @@ def test_what_others_chose_is_text_on_every_page(who: Visitor, address: str) -> 
     assert "alert(2)" not in page or "&lt;script&gt;alert(2)" in page
 
 
+@pytest.mark.parametrize("address", ["/tail?topic=orders", "/messages?by=key&q=%3Csvg/onload=alert(5)%3E&topic=orders"])
+def test_a_list_of_messages_has_their_keys_and_the_day(who: Visitor, address: str) -> None:
+    """A template asks a row for `keys`, and a dict has a method of that name."""
+    page = who.get(address)
+    assert '<td data-label="Keys">&lt;svg/onload=alert(5)&gt;</td>' in page
+    assert re.search(r">20\d\d-\d\d-\d\d \d\d:\d\d:\d\d</time>", page)
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_no_page_shows_how_python_writes_a_thing(who: Visitor, address: str) -> None:
+    assert not re.search(r"&lt;(built-in|bound|function|framework)|object at 0x", who.get(address))
+
+
+def test_a_time_that_a_producer_made_up_spoils_no_page() -> None:
+    assert f"{2**62} ms" == words.instant(2**62) == words.stamp(2**62)
+    assert ("2026-11-22 10:00:00", "10:00:00") == (words.stamp(1_795_341_600_250), words.clock(1_795_341_600_250))
+
+
 @pytest.mark.parametrize("form", ["/stored place=orders@broker-a:0:0", f"/dead-letter group=billing place={PLACE}"])
 def test_a_body_is_shown_to_a_form_alone_as_text_and_is_audited(who: Visitor, form: str) -> None:
     path, *pairs = form.split()

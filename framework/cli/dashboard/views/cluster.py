@@ -107,4 +107,6 @@ def job(visit: Visit) -> BrowserPage:
     found = visit.desk.jobs.of(visit.text("id"))
     if found is None:
         raise HttpRefused(404, "there is no such job: only the last fifty are kept, and none past the dashboard's end")
-    return BrowserPage("job.html", f"Job {found.id}", {"job": found}, is_live=found.state == "running")
+    return BrowserPage(
+        "job.html", f"Job {found.id}", {"job": found, "tally": dict(found.tally)}, is_live=found.state == "running"
+    )
