@@ -19,6 +19,10 @@ Points: TypeAlias = list[tuple[int, float | None]]
 SAMPLES_MAX = 720
 """An hour of looks five seconds apart."""
 MOVES_MAX = 200
+STANDING_MS = 60_000
+"""A queue that commits nothing for longer stands still: members commit every 5 s, and an alert waits as long."""
+SHARING_MS = 60_000
+"""So long after somebody joined or left a queue that moves is put down to that."""
 GROWING_SAMPLES = 4
 """Looks in a row after which a lag that only grew is called growing."""
 
@@ -58,6 +62,12 @@ class Track:
     moves: deque[Move] = field(default_factory=lambda: deque(maxlen=MOVES_MAX))
     _owners: Mapping[MessageQueue, str | None] | None = None
     _members: frozenset[str] = frozenset()
+    _shared: tuple[int, str] = (0, "")
+    """When members came or went the last time, and which."""
+    standing: dict[MessageQueue, tuple[int, int]] = field(default_factory=dict)
+    """Queues that have moved nothing for so many milliseconds, while so many messages wait; the longest first."""
+    _stood: dict[MessageQueue, tuple[int, int | None]] = field(default_factory=dict)
+    """Of queues with messages that wait: since when their offset is this one."""
 
     def add(self, sample: GroupSample) -> None:
         self.samples.append(sample)
@@ -78,15 +88,35 @@ class Track:
                 self.moves.append(Move(at_ms, f"member {name} joined", "brokers list it"))
             for name in left:
                 self.moves.append(Move(at_ms, f"member {name} left", "no broker lists it any more"))
+            if came or left:
+                self._shared = at_ms, _changed(came, left)
             for queue, owner in sorted(owners.items()):
                 before = self._owners.get(queue)
                 if before != owner and queue in self._owners:
-                    self.moves.append(
-                        Move(
-                            at_ms, f"{queue}: {_named(before)} > {_named(owner)}", _why(before, came, left), str(queue)
-                        )
-                    )
+                    what = f"{queue}: {_named(before)} > {_named(owner)}"
+                    self.moves.append(Move(at_ms, what, self._why(at_ms, before, left), str(queue)))
         self._owners, self._members = dict(owners), members
+
+    def _why(self, at_ms: int, before: str | None, left: list[str]) -> str:
+        """Members share queues a while after one came or went: brokers tell them, or they look every 20 s."""
+        when_ms, change = self._shared
+        if before in left:
+            return f"{before} left the group"
+        if change and at_ms - when_ms <= SHARING_MS:
+            return f"{change}, and queues are shared anew"
+        return "it had no owner" if before is None else "members shared queues anew; nobody was seen to join or leave"
+
+    def watch(self, at_ms: int, waiting: Mapping[MessageQueue, tuple[int | None, int]]) -> None:
+        """Note which queues moved, of those where so many messages wait and that should move."""
+        before, self._stood = self._stood, {}
+        standing: dict[MessageQueue, tuple[int, int]] = {}
+        for queue, (offset, lag) in waiting.items():
+            since_ms, known = before.get(queue, (at_ms, offset))
+            since_ms = since_ms if known == offset else at_ms
+            self._stood[queue] = since_ms, offset
+            if at_ms - since_ms >= STANDING_MS:
+                standing[queue] = at_ms - since_ms, lag
+        self.standing = dict(sorted(standing.items(), key=lambda each: (-each[1][0], each[0])))
 
     # Over time
 
@@ -118,16 +148,9 @@ def _named(member: str | None) -> str:
     return member or "nobody"
 
 
-def _why(before: str | None, came: list[str], left: list[str]) -> str:
-    if before in left:
-        return f"{before} left the group"
-    if came:
-        return f"{', '.join(came)} joined, and queues are shared anew"
-    if left:
-        return f"{', '.join(left)} left, and queues are shared anew"
-    if before is None:
-        return "it had no owner"
-    return "members shared queues anew; who joined or left was not seen between two looks"
+def _changed(came: list[str], left: list[str]) -> str:
+    told = ((came, "joined"), (left, "left"))
+    return "; ".join(f"{', '.join(names)} {verb}" for names, verb in told if names)
 
 
 def last(points: Points) -> float | None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from threading import Condition, Event
 from typing import Any
 
+import structlog
+
 from framework.admin.cluster import Admin
 from framework.admin.delayed import WaitingRetries
 from framework.admin.facts import LetterFacts
@@ -21,20 +23,24 @@ from framework.admin.health import GroupHealth, letters_of, work_of
 from framework.admin.memory import Memory
 from framework.admin.positions import Positions, positions
 from framework.cli.dashboard import words
-from framework.cli.dashboard.history import GroupSample, Move, Track
+from framework.cli.dashboard.history import GroupSample, Move, Track, last
 from framework.cli.dashboard.words import State
 from framework.cli.live.figures import Figures, figures
 from framework.cli.live.find import SECONDS
-from framework.cli.shown.groups import differences
+from framework.cli.shown.groups import differences, parts
 from framework.client.options import ClusterOptions
 from framework.errors import FrameworkError
 from framework.net.control.asking import Answer, ControlFailed, Request, ask_all, workers_of
+
+log = structlog.get_logger()
 
 EVERY_SECONDS = 5.0
 COST = 4
 """A look that took long is followed by a pause so many times as long."""
 GROUPS_MAX = 60
 APPLICATIONS_MAX = 16
+STANDING_MAX = 3
+"""Queues that stand still, each in a line of its own."""
 NOT_READ = WaitingRetries(unknown="not read here")
 
 
@@ -46,6 +52,7 @@ class Application:
     name: str
     workers: list[dict[str, Any]]
     figures: Figures
+    name_servers: tuple[str, ...]
     is_here: bool
     """It consumes from the cluster that is looked at."""
 
@@ -119,25 +126,39 @@ class GroupLook:
     @property
     def state(self) -> State:
         found, health = self.found, self.health
-        if found is None or health is None or found.unserved:
+        if found is None or health is None or (found.blank and not found.is_nobody):
             return words.UNKNOWN_STATE
-        if found.members.held:
-            return words.HELD
-        if health.is_failing:
-            return words.FAILING
-        if self.is_paused and len(self.pictures) >= len(found.members.members):
-            return words.PAUSED
-        if found.blank and not found.is_nobody:
-            return words.UNKNOWN_STATE
+        told = words.OF_HEALTH[health.state]
+        if told not in (words.FLOWS, words.BEHIND, words.DEAD_LETTERS, words.RETRYING):
+            return told
         if not found.members.members and not found.members.unknown:
-            return words.ABANDONED if found.lag else words.NOBODY
+            return words.NOBODY
         if self.held:
             return words.HELD
-        if found.lag is None:
-            return words.UNKNOWN_STATE
-        if not found.lag:
-            return words.FLOWS
-        return words.GROWING if self.track.growing else words.BEHIND
+        if self.track.standing:
+            return words.STANDING
+        return words.GROWING if found.lag and self.track.growing else told
+
+    @property
+    def said(self) -> list[str]:
+        """What is wrong with it, the worst first: as `groups` says it, and what only looks over time can tell."""
+        if self.health is None:
+            return [f"cannot be looked at: {self.positions}"]
+        standing = [
+            f"{queue} stands still: no progress for {words.age_ms(for_ms)}, and {words.count(lag)} messages wait"
+            for queue, (for_ms, lag) in self.track.standing.items()
+        ]
+        more = [f"and {len(standing) - STANDING_MAX} more queues stand still"] if len(standing) > STANDING_MAX else []
+        held = [f"queues are held: {'; '.join(self.held[:3])}"] if self.held else []
+        rate = last(self.track.rates(lambda each: each.lag))
+        growing = [f"the lag grows by {words.rate(rate)}/s"] if self.state is words.GROWING and rate else []
+        return [*standing[:STANDING_MAX], *more, *held, *growing, *parts(self.health)]
+
+    @property
+    def verdict(self) -> str:
+        """The same in a line."""
+        is_said = self.state in (words.DEAD_LETTERS, words.BEHIND, words.PAUSED, words.STANDING, words.GROWING)
+        return "; ".join(self.said) if is_said else f"{self.state.word}: {'; '.join(self.said)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +171,8 @@ class Look:
     left_out: int = 0
     """Groups that were not looked at, since there are too many."""
     applications: tuple[Application, ...] = ()
+    silent: Mapping[str, str] = field(default_factory=dict)
+    """Control sockets of this machine that gave no answer to be used, and why."""
     unknown: Mapping[str, str] = field(default_factory=dict)
     """Brokers that did not answer, and why."""
     failure: str = ""
@@ -180,12 +203,21 @@ class Watching:
     def run(self) -> None:
         """Look until closed."""
         while not self._closed.is_set():
-            found = self.look()
+            found = self._looked_at()
             with self._looked:
                 self._latest = found
                 self._looked.notify_all()
             self._soon.wait(max(EVERY_SECONDS, COST * found.took_ms / 1000))
             self._soon.clear()
+
+    def _looked_at(self) -> Look:
+        try:
+            return self.look()
+        except Exception as error:  # border: without the next look, pages would show the last one for ever
+            log.exception("dashboard look failed")
+            return Look(
+                self._now_ms(), failure=f"a mistake in the dashboard ({type(error).__name__}); its log says more"
+            )
 
     def close(self) -> None:
         self._closed.set()
@@ -207,7 +239,7 @@ class Watching:
 
     def look(self) -> Look:
         began_ms = self._now_ms()
-        applications = self._applications()
+        applications, silent = self._applications()
         groups: dict[str, GroupLook] = {}
         left_out, unknown, failure = 0, dict[str, str](), ""
         try:
@@ -219,8 +251,12 @@ class Watching:
                     groups[found.name] = found
         except FrameworkError as error:
             failure = reason_of(error)
+            own = [row["group"] for each in applications if each.is_here for row in each.figures.rows]
+            for name in dict.fromkeys((*own, *self._tracks)):
+                if name not in groups:
+                    groups[name] = self._seen(name, error, LetterFacts(), [], applications)
         ended_ms = self._now_ms()
-        return Look(ended_ms, ended_ms - began_ms, groups, left_out, tuple(applications), unknown, failure)
+        return Look(ended_ms, ended_ms - began_ms, groups, left_out, tuple(applications), silent, unknown, failure)
 
     def _names(self, admin: Admin, applications: list[Application]) -> tuple[list[str], dict[str, str]]:
         """Those of this machine's applications first, then the others as they are sorted."""
@@ -230,44 +266,59 @@ class Watching:
         return [*first, *(name for name in names if name not in first)], unknown
 
     def _group(self, admin: Admin, name: str, applications: list[Application]) -> GroupLook:
-        own = admin.unwrapped(name)
-        track = self._tracks.setdefault(own, Track())
         found = tried(lambda: positions(admin, name))
-        now_ms = self._now_ms()
+        letters = letters_of(admin, name, self._now_ms())
+        troubles = [] if isinstance(found, FrameworkError) else differences(admin, found)
+        return self._seen(admin.unwrapped(name), found, letters, troubles, applications)
+
+    def _seen(
+        self,
+        name: str,
+        found: Told[Positions],
+        letters: LetterFacts,
+        troubles: list[str],
+        applications: list[Application],
+    ) -> GroupLook:
+        """The group with its history. Where no broker tells of it, what its processes of this machine say is left."""
         here = [each for each in applications if each.is_here]
-        look = GroupLook(
-            own,
-            found,
-            letters_of(admin, name, now_ms),
-            track,
-            [row for each in here for row in each.rows(own)],
-            [picture for each in here for picture in each.pictures(own)],
-            [] if isinstance(found, FrameworkError) else differences(admin, found),
-        )
+        rows = [row for each in here for row in each.rows(name)]
+        pictures = [picture for each in here for picture in each.pictures(name)]
+        track, now_ms = self._tracks.setdefault(name, Track()), self._now_ms()
+        look = GroupLook(name, found, letters, track, rows, pictures, troubles)
         track.add(_sample(now_ms, look))
         if not isinstance(found, FrameworkError) and not found.members.unknown:
             members = frozenset(each.client_id for each in found.members.members)
             track.compare(now_ms, {row.queue: row.owner for row in found.rows}, members)
+            moving = () if look.is_paused else found.rows
+            track.watch(now_ms, {row.queue: (row.offset, row.lag) for row in moving if row.owner and row.lag})
         return look
 
-    def _applications(self) -> list[Application]:
+    def _applications(self) -> tuple[list[Application], dict[str, str]]:
+        """Those that answer, and why the others do not."""
         paths = self._sockets()[:APPLICATIONS_MAX]
         answers = ask_all(dict(enumerate(paths)), {"ask": "snapshot"}, SECONDS)
         if self._follows:
             self._follow(answers.get(0))
         found: list[Application] = []
+        silent: dict[str, str] = {}
         for number, answer in answers.items():
+            path = paths[number]
             if isinstance(answer, ControlFailed):
+                silent[path.stem] = str(answer)
                 continue
-            path, workers = paths[number], workers_of(answer)
-            pictures = [each["snapshot"] for each in workers if "snapshot" in each]
-            servers = {server for picture in pictures for server in picture["name_servers"]}
-            name = str(pictures[0]["name"]) if pictures else path.stem
-            rows = figures(self._before.get(path, []), workers)
-            is_here = bool(servers & set(self.options.name_servers))
-            found.append(Application(path, name, workers, rows, is_here))
-            self._before[path] = workers
-        return found
+            try:
+                found.append(self._application(path, workers_of(answer)))
+            except Exception as error:  # noqa: BLE001 - border: another version of the framework may say it otherwise
+                silent[path.stem] = f"its answer cannot be read ({type(error).__name__}: {error}): another version?"
+        return found, silent
+
+    def _application(self, path: Path, workers: list[dict[str, Any]]) -> Application:
+        pictures = [each["snapshot"] for each in workers if "snapshot" in each]
+        servers = tuple(dict.fromkeys(server for picture in pictures for server in picture["name_servers"]))
+        name = str(pictures[0]["name"]) if pictures else path.stem
+        rows = figures(self._before.get(path, []), workers)
+        self._before[path] = workers
+        return Application(path, name, workers, rows, servers, bool({*servers} & {*self.options.name_servers}))
 
     def _follow(self, answer: Answer | Exception | None) -> None:
         pictures = [] if answer is None or isinstance(answer, Exception) else workers_of(answer)

@@ -31,11 +31,21 @@ BEHIND = State("behind", "~", "note")
 GROWING = State("growing", "!", "bad")
 FAILING = State("failing", "!", "bad")
 HELD = State("held", "!", "bad")
+HANGING = State("hanging", "!", "bad")
+STANDING = State("stands still", "!", "bad")
+DEAD_LETTERS = State("dead letters", "!", "bad")
+RETRYING = State("retrying", "~", "note")
 PAUSED = State("paused", "P", "note")
 NOBODY = State("no member", "-", "idle")
 ABANDONED = State("no member", "!", "bad")
 UNKNOWN_STATE = State("unknown", "?", "note")
 NO_OWNER = State("no owner", "-", "note")
+OF_HEALTH = {
+    "unknown": UNKNOWN_STATE, "held": HELD, "failing": FAILING, "hanging": HANGING, "no member": ABANDONED,
+    "paused": PAUSED, "dead letters": DEAD_LETTERS, "retrying": RETRYING, "behind": BEHIND, "up to date": FLOWS,
+    "nobody": NOBODY,
+}  # fmt: skip
+"""What `groups` calls it, with its sign and colour."""
 FLOWING = State("flows", "=", "good")
 
 

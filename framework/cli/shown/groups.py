@@ -45,7 +45,7 @@ def row(admin: Admin, health: GroupHealth) -> dict[str, Any]:
         "handlers_hanging": work.hanging if work.is_told else None,
         "silent_members": len(health.silent),
         "resets_pending": sum(each.waits_for_reset for each in health.positions.rows),
-        "troubles": [*_parts(health), *differences(admin, health.positions)],
+        "troubles": [*parts(health), *differences(admin, health.positions)],
         "queues": len(health.positions.rows),
         "handled_s": handled_a_second(health),
     }
@@ -64,15 +64,15 @@ def said(admin: Admin, health: GroupHealth) -> str:
     name, state = admin.unwrapped(health.positions.group), health.state
     if state == "nobody":
         return f"{name}: {health.positions.blank}"
-    parts = list(_parts(health))
+    found = list(parts(health))
     if state in ("unknown", "held", "failing", "hanging", "no member", "retrying"):
-        told = f"{state}: {'; '.join(parts)}"
+        told = f"{state}: {'; '.join(found)}"
     else:  # its part says it already
-        told = "; ".join(parts if state in ("paused", "dead letters", "behind") else ["up to date", *parts])
+        told = "; ".join(found if state in ("paused", "dead letters", "behind") else ["up to date", *found])
     return f"{name}: {told}; {table.some(len(health.positions.members.members), 'member')}"
 
 
-def _parts(health: GroupHealth) -> Iterator[str]:
+def parts(health: GroupHealth) -> Iterator[str]:
     """What is wrong, the worst first."""
     found, work = health.positions, health.work
     most = "at most " if health.letters.unasked else ""

@@ -83,7 +83,8 @@ def brokers(visit: Visit) -> BrowserPage:
 
 
 def applications(visit: Visit) -> BrowserPage:
-    return BrowserPage("applications.html", "Applications", {"applications": visit.look.applications}, is_live=True)
+    shown = {"applications": visit.look.applications, "silent": visit.look.silent}
+    return BrowserPage("applications.html", "Applications", shown, is_live=True)
 
 
 def findings(visit: Visit) -> BrowserPage:

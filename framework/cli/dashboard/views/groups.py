@@ -60,16 +60,12 @@ def page(visit: Visit) -> BrowserPage:
 
 
 def why(group: GroupLook) -> str:
-    """The state in a sentence."""
+    """What comes, what goes, and who is busy."""
     told = f"in {words.rate(group.track.in_s)}/s, out {words.rate(group.track.out_s)}/s"
-    if group.found and group.found.blank:
-        return f"{told}; {group.found.blank}"
     busy = sum(row["running"] for row in group.rows)
     places = sum(row["concurrency"] for row in group.rows)
     if group.rows and group.lag and places and busy >= places:
         return f"{told}; every handler of this machine is busy: more members or concurrency help"
-    if group.held:
-        return f"{told}; queues are held: {'; '.join(group.held[:3])}"
     if group.rows:
         return f"{told}; on this machine {busy} of {places} handlers run"
     return told

@@ -11,6 +11,12 @@ from framework.cli.dashboard.exchanges import address
 from framework.cli.dashboard.watching import GroupLook, Look
 
 TROUBLES_MAX = 12
+PLACES = {
+    words.DEAD_LETTERS: ("dead letters", "/dead-letters"),
+    words.GROWING: ("queue map", "/queues"),
+    words.HELD: ("queue map", "/queues"),
+}
+"""Where somebody looks next, beside a group's own page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,38 +56,23 @@ def troubles(look: Look) -> Iterator[Trouble]:
         if application.is_here:
             for text in application.figures.troubles:
                 yield Trouble("bad", f"{application.name}: {text}", "/applications", "applications")
-    for group in look.groups.values():
+    for socket, why in look.silent.items():
+        yield Trouble(
+            "bad", f"application {socket} of this machine does not answer: {why}", "/applications", "applications"
+        )
+    for group in () if look.failure else look.groups.values():
         yield from _of_group(group)
 
 
 def _of_group(group: GroupLook) -> Iterator[Trouble]:
-    here = address("/group", group=group.name)
-    found, queues = group.found, address("/queues", group=group.name)
-    if found is None:
-        yield Trouble("bad", f"{group.name}: cannot be looked at: {group.positions}", here, "group")
-        return
-    lag, behind = words.count(group.lag), words.age(group.behind_s)
-    if group.state is words.FAILING:
-        yield Trouble("bad", f"{group.name}: nothing succeeds; {lag} behind", here, "group")
-    elif group.state is words.GROWING:
-        rate = history.last(group.track.rates(lambda each: each.lag))
-        grows = f", growing {words.rate(rate)}/s" if rate else ", growing"
-        yield Trouble("bad", f"{group.name}: {lag} behind, by {behind}{grows}", queues, "queue map")
-    elif group.state is words.ABANDONED:
-        yield Trouble("bad", f"{group.name}: {lag} messages wait, and the group has no member", here, "group")
-    elif found.blank and not found.is_nobody:
-        yield Trouble("bad", f"{group.name}: {found.blank}", here, "group")
-    if group.is_paused:
-        yield Trouble("note", f"{group.name}: paused on this machine; {lag} messages wait", here, "group")
+    where, path = PLACES.get(group.state, ("group", "/group"))
+    if group.state.tone == "bad" or group.state in (words.UNKNOWN_STATE, words.PAUSED):
+        yield Trouble(group.state.tone, f"{group.name}: {group.verdict}", address(path, group=group.name), where)
+    queues = address("/queues", group=group.name)
     for text in group.troubles:
         yield Trouble("bad", f"{group.name}: {text}", queues, "queue map")
-    for who, why in list(found.unknown.items())[:3]:
+    for who, why in list(group.found.unknown.items())[:3] if group.found else ():
         yield Trouble("note", f"{group.name}: {who} is not known: {why}", queues, "queue map")
-    if group.letters.lately:
-        letters = address("/dead-letters", group=group.name)
-        most = "at most " if group.letters.unasked else ""
-        text = f"{group.name}: {most}{words.count(group.letters.lately)} dead letters in the last hour"
-        yield Trouble("bad", text, letters, "dead letters")
 
 
 def sparks(look: Look) -> list[words.Spark]:
