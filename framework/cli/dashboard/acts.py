@@ -6,26 +6,23 @@ was true a minute ago. Without `--allow-writes` none of `ACTS` can be reached.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import argparse
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from framework.admin import dead_letters, replays, resets
-from framework.admin.moments import FORMS
-from framework.cli.commands import dlq
+from framework.admin import resets
+from framework.cli import options
 from framework.cli.commands import reset as reset_command
-from framework.cli.dashboard import words
-from framework.cli.dashboard.desk import BrowserPage, Visit, group_of
+from framework.cli.dashboard import letter_acts
+from framework.cli.dashboard.desk import Visit, group_of
 from framework.cli.dashboard.exchanges import Fields, number, see
-from framework.cli.dashboard.jobs import Job
-from framework.cli.dashboard.views.letters import CHOICE, choice_of
+from framework.cli.dashboard.plans import ActPlan, check_typed
 from framework.cli.dashboard.watching import GroupLook
 from framework.cli.live.changing import outlook
 from framework.cli.table import Column
 from framework.core.limits import CONCURRENCY_MAX
 from framework.net.http.messages import HttpRefused, HttpResponse
 
-RATE = 50
 DECISIONS = {
     "extend": "Let it run on",
     "send_back": "Send it back for a retry",
@@ -33,43 +30,14 @@ DECISIONS = {
 }
 
 
-@dataclass(slots=True)
-class ActPlan:
-    """What would be done. `blocked` says why it cannot be."""
-
-    title: str
-    group: str
-    action: str
-    """Where the form is sent."""
-    button: str
-    summary: str
-    effects: list[str] = field(default_factory=list)
-    fields: Mapping[str, str] = field(default_factory=dict)
-    columns: Sequence[Column] = ()
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    left_out: int = 0
-    must_type: str = ""
-    """The group's name, where somebody has to type it: what is done cannot be undone."""
-    blocked: str = ""
-    form: str = ""
-    """Which choices are put above the plan."""
-    choices: Mapping[str, Any] = field(default_factory=dict)
-
-
-ROWS_MAX = 256
 PROCESSES = (
+    Column("PROCESS", "process", is_number=True),
+    Column("MEMBER", "member"),
     Column("CONCURRENCY", "concurrency", is_number=True),
     Column("RUNNING", "running", is_number=True),
     Column("PAUSED", "paused"),
     Column("LAG", "lag", is_number=True),
 )
-LETTERS = (Column("TO TOPIC", "topic"), Column("DEAD LETTERS", "count", is_number=True))
-
-
-def shown(plan: ActPlan) -> BrowserPage:
-    plan.left_out = max(len(plan.rows) - ROWS_MAX, 0)
-    plan.rows = plan.rows[:ROWS_MAX]
-    return BrowserPage("plan.html", plan.title, {"plan": plan, "forms": FORMS, "decisions": DECISIONS})
 
 
 # Pause, resume, resize: the processes of this machine
@@ -98,8 +66,12 @@ def live_plan(visit: Visit, what: str) -> ActPlan:
     )  # fmt: skip
     match what:
         case "pause":
+            length = _length(visit.text("length"))
+            plan.form, plan.choices = "pause", {"length": length, "reason": visit.text("reason")}
+            plan.fields = {"group": group.name, **plan.choices}
+            until = f"for {length}, or until" if length else "until"
             plan.effects = [
-                "No handler starts until somebody resumes the group; handlers that run finish.",
+                f"No handler starts {until} somebody resumes the group; handlers that run finish.",
                 "Members keep their queues, so nobody else handles these messages; the lag grows.",
                 "It ends with the process: a restart does what the settings say.",
                 outlook(group.pictures),
@@ -125,6 +97,13 @@ def live_plan(visit: Visit, what: str) -> ActPlan:
     return plan
 
 
+def _length(text: str) -> str:
+    try:
+        return options.length(text) if text else ""
+    except argparse.ArgumentTypeError as error:
+        raise HttpRefused(400, str(error)) from None
+
+
 def _size(text: str) -> int:
     found = number(text)
     if found is None or not 1 <= found <= CONCURRENCY_MAX:
@@ -135,7 +114,11 @@ def _size(text: str) -> int:
 def change(visit: Visit, fields: Fields, what: str) -> HttpResponse:
     name = fields.get("group", "")
     more: dict[str, Any] = {"to": _size(fields.get("to", ""))} if what == "resize" else {}
-    answers = visit.desk.watching.ask(name, {"ask": what, "group": name, **more})
+    if what == "pause":
+        told = (("length", _length(fields.get("length", "").strip())), ("reason", fields.get("reason", "").strip()))
+        more = {key: text for key, text in told if text}
+    by = f"dashboard session {visit.session.short}"
+    answers = visit.desk.watching.ask(name, {"ask": what, "group": name, "by": by, **more})
     failed = [str(each["error"]) for each in answers if "error" in each]
     visit.audit(what, group=name, **more, processes=len(answers) - len(failed), failed=len(failed))
     if not answers:
@@ -177,7 +160,7 @@ def reset_plan(visit: Visit) -> ActPlan:
 
 def reset(visit: Visit, fields: Fields) -> HttpResponse:
     name, topic, to = fields.get("group", ""), fields.get("topic", ""), fields.get("to", "")
-    _typed(fields, name)
+    check_typed(fields, name)
     with visit.desk.admin() as admin:
         group = admin.wrapped(name)
         planned = resets.plan(admin, group, admin.wrapped(topic), visit.moment(to))
@@ -188,98 +171,6 @@ def reset(visit: Visit, fields: Fields) -> HttpResponse:
         raise HttpRefused(502, "; ".join(f"not reset: {each.queue}: {why}" for each, why in failed[:5]))
     visit.desk.watching.again()
     return see("/queues", group=name, topic=topic, done="reset")
-
-
-def _typed(fields: Fields, name: str) -> None:
-    if not name or fields.get("typed", "").strip() != name:
-        raise HttpRefused(400, f"nothing was changed: type the group's name, {name!r}, to say that it is meant")
-
-
-# Dead letters
-
-
-def replay_plan(visit: Visit) -> ActPlan:
-    group = group_of(visit)
-    query = visit.request.query
-    chosen = {name: visit.text(name) for name in CHOICE}
-    to_retry = bool(visit.text("to_retry"))
-    limit, rate = visit.number("limit", 0, 10**9), visit.number("rate", RATE, 10_000)
-    choice = choice_of(query, visit.desk.now_ms())
-    with visit.desk.admin() as admin:
-        planned = replays.plan(admin, admin.wrapped(group.name), choice, limit=limit or None, to_retry=to_retry)
-        rows = [
-            {"topic": "not said: these stay" if topic is None else admin.unwrapped(topic), "count": count}
-            for topic, count in planned.counts.items()
-        ]
-        others = ", ".join(sorted(map(admin.unwrapped, planned.others)))
-    where = f"to {group.name} alone" if to_retry else "to the topics that they came from"
-    where += f"; other groups get them, too: {others}" if others else ""
-    return ActPlan(
-        f"Replay dead letters of {group.name}", group.name, "/act/replay", "Replay",
-        f"{words.count(planned.count)} dead letters go {where}, {rate}/s at most.",
-        effects=["Each is sent as it is stored, once, also where a replay is stopped and begun again.",
-                 "Nothing is deleted; what was replayed is not listed any more."],
-        fields={"group": group.name, "to_retry": "yes" if to_retry else "", "limit": str(limit or ""),
-                "rate": str(rate), **chosen},
-        columns=LETTERS, rows=rows,
-        must_type=group.name, blocked="" if planned.count else "no dead letter is meant",
-        form="replay", choices={"to_retry": to_retry, "limit": limit or "", "rate": rate, **chosen},
-    )  # fmt: skip
-
-
-def replay(visit: Visit, fields: Fields) -> HttpResponse:
-    name = fields.get("group", "")
-    _typed(fields, name)
-    choice = choice_of(fields, visit.desk.now_ms())
-    to_retry = bool(fields.get("to_retry"))
-    limit, rate = number(fields.get("limit", "")) or None, number(fields.get("rate", "")) or RATE
-    desk = visit.desk
-    with desk.admin() as admin:
-        planned = replays.plan(admin, admin.wrapped(name), choice, limit=limit, to_retry=to_retry)
-
-    def work(job: Job) -> None:
-        try:
-            with desk.admin() as admin:
-                for outcome in replays.run(admin, planned, dlq.pacer(float(rate))):
-                    letter = outcome.letter.message.message_id
-                    job.count(outcome.what, f"{letter}: {outcome.why}" if outcome.why else "")
-                    if job.is_stopping:
-                        break
-        finally:
-            visit.audit("dlq replay", job=job.id, group=name, to_retry=to_retry, **job.tally)
-            desk.watching.again()
-
-    job = desk.jobs.start(f"Replay of {words.count(planned.count)} dead letters", name, planned.count, work)
-    visit.audit("dlq replay began", job=job.id, group=name, count=planned.count, to_retry=to_retry)
-    return see("/job", id=job.id)
-
-
-def drop_plan(visit: Visit) -> ActPlan:
-    group = group_of(visit)
-    limit = visit.number("limit", 0, 10**9)
-    with visit.desk.admin() as admin:
-        moves = replays.fronts(admin, dead_letters.queues(admin, admin.wrapped(group.name)), limit or None)
-    count = replays.passed_over(moves)
-    return ActPlan(
-        f"Pass over dead letters of {group.name}", group.name, "/act/drop", "Pass over",
-        f"{words.count(count)} dead letters are passed over; brokers keep them as long as any message.",
-        effects=["No replay sends them and no list shows them, unless somebody asks for those that are dealt with."],
-        fields={"group": group.name, "limit": str(limit or "")}, form="drop", choices={"limit": limit or ""},
-        columns=dlq.MOVES, rows=dlq.rows_of(moves),
-        must_type=group.name, blocked="" if count else "no dead letter waits",
-    )  # fmt: skip
-
-
-def drop(visit: Visit, fields: Fields) -> HttpResponse:
-    name = fields.get("group", "")
-    _typed(fields, name)
-    with visit.desk.admin() as admin:
-        group = admin.wrapped(name)
-        moves = replays.fronts(admin, dead_letters.queues(admin, group), number(fields.get("limit", "")) or None)
-        replays.drop(admin, group, moves)
-    visit.audit("dlq drop", group=name, passed_over=replays.passed_over(moves))
-    visit.desk.watching.again()
-    return see("/dead-letters", group=name, done="drop")
 
 
 def stop_job(visit: Visit, fields: Fields) -> HttpResponse:
@@ -330,7 +221,7 @@ def decide_plan(visit: Visit) -> ActPlan:
 def decide(visit: Visit, fields: Fields) -> HttpResponse:
     name, what = fields.get("group", ""), fields.get("what", "")
     if what == "bury":
-        _typed(fields, name)
+        check_typed(fields, name)
     told = {key: fields.get(key, "") for key in RUN}
     if what not in DECISIONS or any(number(told[key]) is None for key in ("worker", "queue", "offset")):
         raise HttpRefused(400, "which handler is meant cannot be read: go back to the group's page")
@@ -355,8 +246,8 @@ PLANS: Mapping[str, Callable[[Visit], ActPlan]] = {
     "/plan/resume": lambda visit: live_plan(visit, "resume"),
     "/plan/resize": lambda visit: live_plan(visit, "resize"),
     "/plan/reset": reset_plan,
-    "/plan/replay": replay_plan,
-    "/plan/drop": drop_plan,
+    "/plan/replay": letter_acts.replay_plan,
+    "/plan/drop": letter_acts.drop_plan,
     "/plan/decide": decide_plan,
 }
 ACTS: Mapping[str, Callable[[Visit, Fields], HttpResponse]] = {
@@ -364,8 +255,8 @@ ACTS: Mapping[str, Callable[[Visit, Fields], HttpResponse]] = {
     "/act/resume": lambda visit, fields: change(visit, fields, "resume"),
     "/act/resize": lambda visit, fields: change(visit, fields, "resize"),
     "/act/reset": reset,
-    "/act/replay": replay,
-    "/act/drop": drop,
+    "/act/replay": letter_acts.replay,
+    "/act/drop": letter_acts.drop,
     "/act/decide": decide,
     "/act/stop-job": stop_job,
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event, Lock
 
-from framework.errors import FrameworkError
+from framework.net.http.messages import HttpRefused
 
 JOBS_MAX = 4
 """That run at once."""
@@ -23,6 +23,7 @@ class Job:
     id: str
     title: str
     group: str
+    what: str
     total: int
     began_ms: int
     tally: Counter[str] = field(default_factory=Counter)
@@ -54,10 +55,6 @@ class Job:
 Work = Callable[[Job], None]
 
 
-class TooManyJobs(FrameworkError):
-    """One more would be too much."""
-
-
 class Jobs:
     """All of a dashboard. `attend` runs a function on a thread."""
 
@@ -67,12 +64,20 @@ class Jobs:
         self._count = 0
         self._lock = Lock()
 
-    def start(self, title: str, group: str, total: int, work: Work) -> Job:
+    def start(self, title: str, group: str, what: str, total: int, work: Work) -> Job:
+        """One of a group at a time: two replays would send a letter twice. Of a button that was pressed twice the job
+        that runs is answered. HttpRefused where another one runs, or too many.
+        """
         with self._lock:
-            if sum(each.state == "running" for each in self._jobs.values()) >= JOBS_MAX:
-                raise TooManyJobs(f"{JOBS_MAX} jobs run already: wait for one to end, or stop one")
+            running = [each for each in self._jobs.values() if each.state == "running"]
+            if (other := next((each for each in running if each.group == group), None)) is not None:
+                if other.what == what:
+                    return other
+                raise HttpRefused(409, f"a job of {group} runs: {other.title}. Wait for its end, or stop it (Jobs)")
+            if len(running) >= JOBS_MAX:
+                raise HttpRefused(409, f"{JOBS_MAX} jobs run already: wait for one to end, or stop one (Jobs)")
             self._count += 1
-            job = Job(f"r-{self._count}", title, group, total, self._now_ms())
+            job = Job(f"r-{self._count}", title, group, what, total, self._now_ms())
             self._jobs[job.id] = job
             while len(self._jobs) > KEPT_MAX:
                 oldest = next((key for key, each in self._jobs.items() if each.state != "running"), None)

@@ -14,6 +14,7 @@ from framework.cli.dashboard.desk import BrowserPage, DashboardDesk, Visit
 from framework.cli.dashboard.exchanges import form, see
 from framework.cli.dashboard.guard import Guard, Session, headers
 from framework.cli.dashboard.pages import Pages
+from framework.cli.dashboard.plans import shown
 from framework.cli.dashboard.views import cluster, groups, letters, messages, overview
 from framework.errors import FrameworkError
 from framework.net.http.messages import HttpRefused, HttpRequest, HttpResponse
@@ -93,7 +94,7 @@ class Site:
         if request.method == "POST":
             return self._post(visit, nonce)
         if request.path in acts.PLANS:
-            return self._page(visit, nonce, acts.shown(acts.PLANS[request.path](visit)))
+            return self._page(visit, nonce, shown(acts.PLANS[request.path](visit)))
         show = PAGES.get(request.path)
         if show is None:
             raise HttpRefused(404, "there is no such page")

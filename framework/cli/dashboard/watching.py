@@ -62,7 +62,7 @@ class Application:
     def pictures(self, group: str) -> list[dict[str, Any]]:
         """The group in each of its processes."""
         return [
-            each
+            {**each, "process": worker["process"], "member": worker["snapshot"]["member"]}
             for worker in self.workers
             if "snapshot" in worker
             for each in worker["snapshot"]["groups"]

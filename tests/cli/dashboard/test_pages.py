@@ -333,3 +333,15 @@ def test_a_group_whose_offsets_were_lost_is_unknown_and_stands_among_the_trouble
             assert state == who.site.desk.watching.latest().groups["billing"].state
             for page in ("/", "/group?group=billing"):
                 assert lost == ("no member, and no offset stored in 1 queue with messages: it never" in who.get(page))
+
+
+def test_a_tail_looks_at_so_many_messages_however_many_queues_there_are(
+    box: ThreadBox, who: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from framework.cli.dashboard.views import messages
+
+    monkeypatch.setattr(messages, "LOOKED_AT_MAX", 8)
+    for queue in range(4):
+        box.send("wide", texts("wide", 5), queue=queue)
+    page = who.get("/tail?topic=wide")
+    assert "The newest 8 of 8 that were looked at: the last 2 of each queue" in page

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import islice
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from framework.admin import browse, dead_letters
+from framework.admin import browse, dead_letters, facts
 from framework.admin.browse import Scan
 from framework.admin.cluster import Admin
-from framework.admin.dead_letters import Letter, LetterChoice
+from framework.admin.dead_letters import Cause, Letter, LetterChoice, LetterQueue
 from framework.admin.moments import moment
 from framework.cli.commands.tail import body_of
 from framework.cli.dashboard import words
@@ -17,6 +19,11 @@ from framework.cli.dashboard.exchanges import Fields, address, number
 from framework.net.http.messages import HttpRefused
 
 SCANNED_MAX = 20_000
+BYTES_MAX = 256 * 1024 * 1024
+"""Of letters that a page looks at, beside their number: some seconds' reading."""
+BLOCK = 500
+REASON_MAX = 200
+"""Of a reason, that a search for it has."""
 PAGE = 50
 CHOICE = ("reason", "key", "since", "place")
 
@@ -40,36 +47,41 @@ def choice_of(fields: Fields, now_ms: int) -> LetterChoice:
 
 
 def page(visit: Visit) -> BrowserPage:
+    """The newest first: of however many there are, those that ended tonight."""
     group = group_of(visit)
     choice = choice_of(visit.request.query, visit.desk.now_ms())
     is_all, first = bool(visit.text("all")), visit.number("from", 0, SCANNED_MAX)
     scan = Scan()
     with visit.desk.admin() as admin:
-        places = dead_letters.queues(admin, admin.wrapped(group.name))
-        everything = dead_letters.letters(admin, places, scan, is_all=is_all)
-        found = [each for each in islice(everything, SCANNED_MAX) if choice.has(each)]
-        shown = found[first : first + PAGE]
-        rows = [_row(admin, each) for each in shown]
+        places = dead_letters.queues(admin, admin.wrapped(group.name), most=facts.LETTERS_ASKED)
+        rows: list[dict[str, Any]] = []
+        causes = dead_letters.causes(_noted(admin, _newest(admin, places, scan, is_all=is_all), choice, rows))
+    rows.sort(key=lambda each: (each["stored_ms"], each["offset"]), reverse=True)
     chosen = {name: visit.text(name) for name in CHOICE}
-    kept = sum(each.end - each.low for each in places)
+    dealt = sum(each.done for each in places)
+    whole = sum(each.end - each.low for each in places) - (0 if is_all else dealt)
     return BrowserPage(
         "letters.html",
         f"{group.name}: dead letters",
         {
             "group": group,
             "causes": [
-                {"cause": each, "link": address("/dead-letters", group=group.name, reason=each.error or each.reason)}
-                for each in dead_letters.causes(found)[:50]
+                {
+                    "cause": each,
+                    "link": address("/dead-letters", group=group.name, reason=_finds(each), all="yes" * is_all),
+                }
+                for each in causes[:50]
             ],
-            "rows": rows,
-            "count": len(found),
-            "kept": kept,
-            "dealt": sum(each.done for each in places),
+            "rows": rows[first : first + PAGE],
+            "count": len(rows),
+            "whole": whole,
+            "dealt": dealt,
+            "unasked": sum(each.unasked for each in places),
             "scanned": scan.scanned,
-            "is_cut": kept > SCANNED_MAX,
-            "scanned_max": SCANNED_MAX,
+            "is_cut": scan.scanned < whole,
             "gone": scan.gone,
             "chosen": chosen,
+            "is_chosen": any(chosen.values()),
             "all": is_all,
             "first": first,
             "page": PAGE,
@@ -77,12 +89,53 @@ def page(visit: Visit) -> BrowserPage:
     )
 
 
+def _finds(cause: Cause) -> str:
+    """What a search for the letters of this cause is: where figures differ, `#` stands for each."""
+    if cause.error or not cause.reason:
+        return cause.error or cause.line or ""
+    reason = cause.reason[:REASON_MAX]
+    if "#" not in reason:
+        return reason
+    return f"~{re.escape(reason).replace(re.escape('#'), '(#|[0-9]+)')}"
+
+
+def _newest(admin: Admin, places: Sequence[LetterQueue], scan: Scan, *, is_all: bool) -> Iterator[Letter]:
+    """Block by block from the end of each queue, as far as a page may look."""
+    ends = {each.queue: each.end for each in places}
+    size = 0
+    while size < BYTES_MAX and scan.scanned < SCANNED_MAX:
+        block = [
+            replace(each, low=max(begin, ends[each.queue] - BLOCK), end=ends[each.queue])
+            for each in places
+            if (begin := each.low if is_all else each.begin) < ends[each.queue]
+        ]
+        if not block:
+            return
+        for letter in dead_letters.letters(admin, block, scan, is_all=is_all):
+            size += len(letter.message.body)
+            yield letter
+        ends |= {each.queue: each.low for each in block}
+
+
+def _noted(admin: Admin, found: Iterator[Letter], choice: LetterChoice, rows: list[dict[str, Any]]) -> Iterator[Letter]:
+    """Those that are meant. Of each a row is kept, and no body: thousands of them may be too large for this process."""
+    for letter in found:
+        if choice.has(letter):
+            rows.append(_row(admin, letter))
+            yield letter
+
+
 def _row(admin: Admin, letter: Letter) -> dict[str, Any]:
     return {
-        "letter": letter,
         "id": letter.message.message_id,
         "topic": None if letter.origin_topic is None else admin.unwrapped(letter.origin_topic),
         "keys": " ".join(letter.message.keys),
+        "place": letter.place,
+        "dead_ms": letter.dead_ms,
+        "stored_ms": letter.message.stored_ms,
+        "offset": letter.message.queue_offset,
+        "attempts": letter.attempts,
+        "reason": letter.reason or letter.error,
     }
 
 
@@ -100,6 +153,7 @@ def one(visit: Visit, *, with_body: bool = False, place: str = "") -> BrowserPag
             {
                 "group": group,
                 **_row(admin, letter),
+                "letter": letter,
                 "properties": sorted(letter.message.properties.items()),
                 "body": words.body(*body_of(letter.message)) if with_body else None,
                 "reveal": {"action": "/dead-letter", "fields": {"group": group.name, "place": letter.place}},

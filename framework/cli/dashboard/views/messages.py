@@ -28,6 +28,8 @@ from framework.wire import exchanges, ids
 from framework.wire.record import Record
 
 TAIL = 50
+LOOKED_AT_MAX = 2_000
+"""Messages that a look at a topic reads, every five seconds: of a topic with many queues fewer of each."""
 FOUND_MAX = 100
 PLACE = re.compile(r"(?P<topic>[^@]{1,255})@(?P<broker>[^@:]{1,255}):(?P<queue>\d{1,9}):(?P<offset>\d{1,18})", re.ASCII)
 WAYS = {"id": "message id", "key": "key", "time": "time", "place": "place"}
@@ -76,9 +78,9 @@ def _by_key(_: Visit, admin: Admin, topic: str, key: str) -> dict[str, Any]:
 
 def _by_time(visit: Visit, admin: Admin, topic: str, text: str) -> dict[str, Any]:
     spans = browse.spans(admin, admin.wrapped(topic), visit.moment(text))
-    found = list(islice(browse.messages(admin, EVERYTHING, spans, Scan()), FOUND_MAX))
-    cut = f"; the first {FOUND_MAX} are shown" if len(found) == FOUND_MAX else ""
-    return {"rows": [row_of(each) for each in found], "said": f"{len(found)} from {text} on, oldest first{cut}"}
+    rows = [row_of(each) for each in islice(browse.messages(admin, EVERYTHING, spans, Scan()), FOUND_MAX)]
+    cut = f"; the first {FOUND_MAX} are shown" if len(rows) == FOUND_MAX else ""
+    return {"rows": rows, "said": f"{len(rows)} from {text} on, oldest first{cut}"}
 
 
 def _place_id(record: Record) -> str:
@@ -178,17 +180,21 @@ def tail(visit: Visit) -> BrowserPage:
     """The newest messages of a topic, looked at anew with each refresh."""
     topic, tag, key = visit.text("topic"), visit.text("tag"), visit.text("key")
     rows: list[dict[str, Any]] = []
-    scan, gone = Scan(), ""
+    scan, gone, most = Scan(), "", TAIL
     with visit.desk.admin() as admin:
         names = [each.name for each in user_topics(admin)]
         if topic:
-            wanted = Filter(tags=tag or "*")
-            spans = browse.spans(admin, admin.wrapped(topic), Moment("last", TAIL))
-            found = tried(lambda: list(deque(_keyed(browse.messages(admin, wanted, spans, scan), key), maxlen=TAIL)))
+            wrapped, wanted = admin.wrapped(topic), Filter(tags=tag or "*")
+            most = min(TAIL, max(LOOKED_AT_MAX // len(browse.readable(admin, wrapped)), 1))
+            spans = browse.spans(admin, wrapped, Moment("last", most))
+            shown = (
+                row_of(each) for each in browse.messages(admin, wanted, spans, scan) if not key or key in each.keys
+            )
+            found = tried(lambda: list(deque(shown, maxlen=TAIL)))
             if isinstance(found, FrameworkError):
                 gone = reason_of(found)
             else:
-                rows = [row_of(each) for each in found][::-1]
+                rows = found[::-1]
     return BrowserPage(
         "tail.html",
         f"Tail {topic}" if topic else "Tail",
@@ -199,12 +205,8 @@ def tail(visit: Visit) -> BrowserPage:
             "key": key,
             "rows": rows,
             "scanned": scan.scanned,
-            "most": TAIL,
+            "most": most,
             "trouble": gone,
         },
         is_live=bool(topic),
     )
-
-
-def _keyed(found: Any, key: str) -> Any:
-    return found if not key else (each for each in found if key in each.keys)
