@@ -31,7 +31,6 @@ DECISIONS = {
 
 
 PROCESSES = (
-    Column("PROCESS", "process", is_number=True),
     Column("MEMBER", "member"),
     Column("CONCURRENCY", "concurrency", is_number=True),
     Column("RUNNING", "running", is_number=True),

@@ -28,6 +28,10 @@ def _rate(fields: Fields) -> int:
     return min(number(fields.get("rate", "").strip()) or RATE, RATE_MAX)
 
 
+def _letters(count: int, one: str, many: str) -> str:
+    return f"{some(count, 'dead letter')} {one if count == 1 else many}"
+
+
 def _chosen(visit: Visit) -> dict[str, str]:
     """What a form of the plan begins with, and what its button sends."""
     return {**{name: visit.text(name) for name in CHOICE}, "limit": str(_limit(visit.request.query) or "")}
@@ -51,7 +55,7 @@ def replay_plan(visit: Visit) -> ActPlan:
     fields = {"group": group.name, "to_retry": "yes" if to_retry else "", "rate": str(rate), **_chosen(visit)}
     return ActPlan(
         f"Replay dead letters of {group.name}", group.name, "/act/replay", "Replay",
-        f"{some(planned.count, 'dead letter')} sent {where}, {rate} per second at most.",
+        f"{_letters(planned.count, 'goes', 'go')} {where}, {rate} per second at most.",
         effects=[
             *([f"Other groups get them, too: {others}."] if others else []),
             "Each is sent as it is stored, once, also where a replay is stopped and begun again.",
@@ -108,7 +112,7 @@ def drop_plan(visit: Visit) -> ActPlan:
             count, rows = replays.plan(admin, admin.wrapped(group.name), choice, limit=limit, is_drop=True).count, []
     return ActPlan(
         f"Pass over dead letters of {group.name}", group.name, "/act/drop", "Pass over",
-        f"{some(count, 'dead letter')} passed over; brokers keep them as long as any message.",
+        f"{_letters(count, 'is', 'are')} passed over; brokers keep them as long as any message.",
         effects=["No replay sends them and no list shows them, unless somebody asks for those that are dealt with."],
         fields=fields, columns=dlq.MOVES, rows=rows, must_type=group.name,
         blocked="" if count else "no dead letter is meant", form="drop", choices=fields,

@@ -20,6 +20,7 @@ STATIC: Mapping[str, tuple[str, str]] = {
     "/static/dashboard.js": ("dashboard.js", "text/javascript; charset=utf-8"),
 }
 """A fixed list: no path that somebody asks for becomes a file's."""
+FILTERS = ("count", "some", "rate", "age", "age_ms", "milliseconds", "instant", "stamp", "clock", "size", "line")
 
 
 class Pages:
@@ -43,23 +44,7 @@ class Pages:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        self._templates.filters.update(
-            {
-                name: getattr(words, name)
-                for name in (
-                    "count",
-                    "rate",
-                    "age",
-                    "age_ms",
-                    "milliseconds",
-                    "instant",
-                    "stamp",
-                    "clock",
-                    "size",
-                    "line",
-                )
-            }
-        )
+        self._templates.filters.update({name: getattr(words, name) for name in FILTERS})
         self._templates.filters["known"] = lambda told: None if isinstance(told, FrameworkError) else told
         self._templates.globals["address"] = address
         self._files = {path: (HERE / "static" / name).read_bytes() for path, (name, _) in STATIC.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import structlog
 
@@ -87,7 +88,7 @@ class Site:
             return self._login(request, nonce)
         session = self.guard.session(request)
         if session is None:
-            return self._ask_for_token(nonce, 401, "")
+            return self._ask_for_token(nonce, 401, "", _inside(request.path, request.query))
         if (static := self.pages.static(request.path)) is not None:
             return static
         visit = Visit(self.desk, request, session)
@@ -105,17 +106,20 @@ class Site:
 
     def _login(self, request: HttpRequest, nonce: str) -> HttpResponse:
         self.guard.check_from_us(request)
-        session = self.guard.open(form(request).get("token", ""))
+        fields = form(request)
+        path, _, query = fields.get("to", "").partition("?")
+        to = _inside(path, dict(parse_qsl(query)))
+        session = self.guard.open(fields.get("token", ""))
         if session is None:
             self.desk.audit("dashboard refused", address=request.peer, reason="wrong token")
             return self._ask_for_token(
-                nonce, 401, "That is not the token. It is printed where the dashboard was started."
+                nonce, 401, "That is not the token. It is printed where the dashboard was started.", to
             )
         self.desk.audit("dashboard opened", session=session.short, address=request.peer)
-        return replace(see("/"), cookies=(self.guard.set_cookie(session),))
+        return replace(see(to), cookies=(self.guard.set_cookie(session),))
 
-    def _ask_for_token(self, nonce: str, status: int, said: str) -> HttpResponse:
-        return self.pages.render("login.html", status, nonce=nonce, said=said)
+    def _ask_for_token(self, nonce: str, status: int, said: str, to: str = "/") -> HttpResponse:
+        return self.pages.render("login.html", status, nonce=nonce, said=said, to=to)
 
     # Posts
 
@@ -171,3 +175,10 @@ class Site:
             "look": self.desk.watching.latest(),
         }
         return self.pages.render(page.template, page.status, **common, **page.facts)
+
+
+def _inside(path: str, query: Mapping[str, str]) -> str:
+    """The address of one of our pages, where somebody wanted to go; the overview, where it is none."""
+    if path not in PAGES and path not in acts.PLANS:
+        return "/"
+    return f"{path}?{urlencode(query, errors='replace')}" if query else path

@@ -36,7 +36,9 @@ log = structlog.get_logger()
 
 EVERY_SECONDS = 5.0
 COST = 4
-"""A look that took long is followed by a pause so many times as long."""
+"""A look that took long is followed by a pause so many times as long, up to `PAUSE_MAX_S`."""
+PAUSE_MAX_S = 15.0
+"""Whatever a look took: most of that may be waiting for what does not answer, which is when people look."""
 GROUPS_MAX = 60
 APPLICATIONS_MAX = 16
 STANDING_MAX = 3
@@ -62,7 +64,7 @@ class Application:
     def pictures(self, group: str) -> list[dict[str, Any]]:
         """The group in each of its processes."""
         return [
-            {**each, "process": worker["process"], "member": worker["snapshot"]["member"]}
+            {**each, "member": worker["snapshot"]["member"]}
             for worker in self.workers
             if "snapshot" in worker
             for each in worker["snapshot"]["groups"]
@@ -82,7 +84,17 @@ class GroupLook:
     rows: list[dict[str, Any]]
     """What the applications of this machine say of it, as `top` shows it."""
     pictures: list[dict[str, Any]]
-    troubles: list[str]
+    differences: list[str]
+    """How its members do not fit together."""
+
+    @property
+    def troubles(self) -> list[str]:
+        """Of the differences those that are wrong: a pause is meant."""
+        return [each for each in self.differences if not each.startswith("paused ")]
+
+    @property
+    def pauses(self) -> list[str]:
+        return [each for each in self.differences if each.startswith("paused ")]
 
     @property
     def found(self) -> Positions | None:
@@ -152,7 +164,8 @@ class GroupLook:
         held = [f"queues are held: {'; '.join(self.held[:3])}"] if self.held else []
         rate = last(self.track.rates(lambda each: each.lag))
         growing = [f"the lag grows by {words.rate(rate)}/s"] if self.state is words.GROWING and rate else []
-        return [*standing[:STANDING_MAX], *more, *held, *growing, *parts(self.health)]
+        paused = [] if self.state is words.PAUSED else self.pauses
+        return [*standing[:STANDING_MAX], *more, *held, *growing, *paused, *parts(self.health)]
 
     @property
     def verdict(self) -> str:
@@ -207,7 +220,7 @@ class Watching:
             with self._looked:
                 self._latest = found
                 self._looked.notify_all()
-            self._soon.wait(max(EVERY_SECONDS, COST * found.took_ms / 1000))
+            self._soon.wait(min(max(EVERY_SECONDS, COST * found.took_ms / 1000), PAUSE_MAX_S))
             self._soon.clear()
 
     def _looked_at(self) -> Look:
@@ -225,14 +238,18 @@ class Watching:
 
     def again(self) -> Look:
         """A look that begins after this moment: something was changed, and its page shows what came of it."""
-        before = self._latest
+        since_ms = self._now_ms()
         self._soon.set()
-        return self.latest(after=before)
+        return self.latest(since_ms=since_ms)
 
-    def latest(self, *, after: Look | None = None, seconds: float = 10.0) -> Look:
-        """The last look; the first one is waited for."""
+    def latest(self, *, since_ms: int = 0, seconds: float = 10.0) -> Look:
+        """The last look, or the next that begins since then; the first one is waited for."""
+
+        def is_it() -> bool:
+            return self._latest is not None and self._latest.at_ms - self._latest.took_ms >= since_ms
+
         with self._looked:
-            self._looked.wait_for(lambda: self._latest is not None and self._latest is not after, seconds)
+            self._looked.wait_for(is_it, seconds)
             return self._latest or Look(self._now_ms(), failure="the first look at the cluster is not over yet")
 
     # One look
@@ -268,15 +285,15 @@ class Watching:
     def _group(self, admin: Admin, name: str, applications: list[Application]) -> GroupLook:
         found = tried(lambda: positions(admin, name))
         letters = letters_of(admin, name, self._now_ms())
-        troubles = [] if isinstance(found, FrameworkError) else differences(admin, found)
-        return self._seen(admin.unwrapped(name), found, letters, troubles, applications)
+        told = [] if isinstance(found, FrameworkError) else differences(admin, found)
+        return self._seen(admin.unwrapped(name), found, letters, told, applications)
 
     def _seen(
         self,
         name: str,
         found: Told[Positions],
         letters: LetterFacts,
-        troubles: list[str],
+        told: list[str],
         applications: list[Application],
     ) -> GroupLook:
         """The group with its history. Where no broker tells of it, what its processes of this machine say is left."""
@@ -284,7 +301,7 @@ class Watching:
         rows = [row for each in here for row in each.rows(name)]
         pictures = [picture for each in here for picture in each.pictures(name)]
         track, now_ms = self._tracks.setdefault(name, Track()), self._now_ms()
-        look = GroupLook(name, found, letters, track, rows, pictures, troubles)
+        look = GroupLook(name, found, letters, track, rows, pictures, told)
         track.add(_sample(now_ms, look))
         if not isinstance(found, FrameworkError) and not found.members.unknown:
             members = frozenset(each.client_id for each in found.members.members)

@@ -64,6 +64,10 @@ def line(value: Any, most: int = 120) -> str:
     return told if len(told) <= most else f"{told[: most - 1]}…"
 
 
+def some(number: int | None, thing: str) -> str:
+    return f"{UNKNOWN} {thing}s" if number is None else table.some(number, thing)
+
+
 def count(number: float | None) -> str:
     return UNKNOWN if number is None else f"{number:,.0f}"
 

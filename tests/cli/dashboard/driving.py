@@ -228,6 +228,23 @@ class Drives:
         shop.decide("slow-3", "Send back…", "Send it back for a retry")
         shop.go_until("/dead-letters?group=billing", "slow-3")  # the group has no retries
 
+    def test_a_page_that_is_not_renewed_says_so_until_it_is(self, shop: Shop) -> None:
+        page = shop.page
+        shop.go("/group?group=billing")
+        page.route("**/group?*", lambda route: route.abort())
+        page.get_by_role("alert").filter(has_text="the dashboard does not answer").wait_for()
+        page.unroute("**/group?*")
+        page.locator("#lost").wait_for(state="hidden")
+
+    def test_whoever_shows_the_token_anew_is_back_at_the_page(self, shop: Shop) -> None:
+        """A session that ends while a page is open asks for the token there."""
+        page = shop.page
+        shop.go("/queues?group=billing")
+        page.context.clear_cookies()
+        page.get_by_label("Token").fill(shop.scene.token)
+        page.get_by_role("button", name="Open", exact=True).click()
+        page.get_by_role("heading", name="billing: queues").wait_for()
+
     def test_a_body_is_shown_when_somebody_asks(self, shop: Shop) -> None:
         shop.go("/dead-letters?group=billing")
         shop.page.locator("tbody th a[href^='/dead-letter?']").first.click()

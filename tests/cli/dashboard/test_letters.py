@@ -119,7 +119,7 @@ def done(who: Visitor, answer_location: str) -> Job:
 
 def test_those_that_are_meant_are_passed_over_from_among_the_others(who: Visitor) -> None:
     plan = who.get("/plan/drop?group=billing&reason=KeyError&limit=3")
-    assert "3 dead letters passed over" in plan
+    assert "3 dead letters are passed over" in plan
     answer = who.post("/act/drop", group="billing", typed="billing", reason="KeyError", limit="3")
     assert 303 == answer.status, text(answer)
     assert {"sent": 3} == dict(done(who, answer.headers["location"]).tally)
@@ -131,7 +131,7 @@ def test_those_that_are_meant_are_passed_over_from_among_the_others(who: Visitor
 
 def test_one_letter_is_passed_over(who: Visitor) -> None:
     place = "%DLQ%billing@broker-a:0:4"
-    assert "1 dead letter passed over" in who.get(f"/plan/drop?group=billing&place={place}")
+    assert "1 dead letter is passed over" in who.get(f"/plan/drop?group=billing&place={place}")
     answer = who.post("/act/drop", group="billing", typed="billing", place=place)
     assert {"sent": 1} == dict(done(who, answer.headers["location"]).tally)
     assert "1 more were replayed" in who.get("/dead-letters?group=billing")

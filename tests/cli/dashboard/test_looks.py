@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,11 @@ import pytest
 
 from framework.cli.dashboard import words
 from framework.cli.dashboard.history import STANDING_MS, Track
-from framework.cli.dashboard.watching import Watching
+from framework.cli.dashboard.watching import Look, Watching
 from framework.model.queue import MessageQueue
 from tests.cli.dashboard.desks import Visitor, look, visitor
 from tests.cli.live import played
+from tests.patience import wait_until
 from tests.reading.threads import texts, thread_box
 
 FIRST, SECOND = (MessageQueue("orders", "broker-a", number) for number in (0, 1))
@@ -100,6 +103,30 @@ def test_a_look_that_fails_is_said_and_is_not_the_last(away: Visitor, monkeypatc
     page = away.get("/")
     assert "a mistake in the dashboard (ZeroDivisionError)" in page
     assert "private" not in page
+
+
+def test_a_change_is_followed_by_a_look_that_began_after_it(away: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was under way meanwhile shows what was before."""
+    watching, now_ms, begun, gate = away.site.desk.watching, [100], threading.Event(), threading.Event()
+
+    def slow(_: Watching) -> Look:
+        began_ms = now_ms[0]
+        begun.set()
+        gate.wait()
+        return Look(200, 200 - began_ms)
+
+    monkeypatch.setattr(Watching, "look", slow)
+    monkeypatch.setattr(watching, "_now_ms", lambda: now_ms[0])
+    with ThreadPoolExecutor(2) as threads:
+        looking = threads.submit(watching.run)
+        begun.wait()
+        now_ms[0] = 150
+        changed = threads.submit(watching.again)
+        wait_until(watching._soon.is_set, "the change asks for a look")
+        gate.set()
+        assert 150 <= 200 - changed.result().took_ms
+        watching.close()
+        looking.result()
 
 
 def test_groups_stay_with_what_is_known_while_the_cluster_is_away(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from framework.cli.dashboard.site import PAGES
 from framework.errors import ConfigurationError
 from framework.model.queue import MessageQueue
 from framework.wire import exchanges
-from tests.cli.dashboard.desks import HOST, NOW_MS, Visitor, look, text, visitor
+from tests.cli.dashboard.desks import HOST, NOW_MS, TOKEN, Visitor, look, text, visitor
 from tests.cli.live import played
 from tests.reading.threads import ThreadBox, texts, thread_box
 
@@ -135,6 +136,36 @@ def test_without_the_token_nothing_is_seen(box: ThreadBox, address: str) -> None
     assert 401 == stranger.ask("GET", address, headers={"cookie": "framework_app_9465=guess"}).status
     assert 401 == stranger.open("guess" * 9).status
     assert not stranger.cookie
+
+
+@pytest.mark.parametrize(
+    ("wanted", "led_to"),
+    [
+        ("/group?group=a%26b&retries=yes", "/group?group=a%26b&retries=yes"),
+        ("/plan/pause?group=billing", "/plan/pause?group=billing"),
+        ("/", "/"),
+        ("/nowhere?group=billing", "/"),
+        ("/act/pause?group=billing", "/"),
+        ("//evil.example/", "/"),
+        ("/\\evil.example", "/"),
+        ("https://evil.example/group?group=x", "/"),
+        ("/group?group=%0d%0aset-cookie:x", "/group?group=%0D%0Aset-cookie%3Ax"),
+        ('/group?path=1&"><script>alert(2)</script>=1', None),
+    ],
+)
+def test_the_token_leads_on_to_the_page_that_was_asked_for(box: ThreadBox, wanted: str, led_to: str | None) -> None:
+    """A link from a chat comes without the cookie. It leads to our own pages alone."""
+    who = visitor(box.address)
+    look(who)
+    page = text(who.ask("GET", wanted))
+    assert _is_harmless(page)
+    hidden = re.search(r'name="to" value="([^"]*)"', page)
+    assert hidden is not None
+    for to in {wanted, html.unescape(hidden[1])}:
+        location = who.post("/login", token=TOKEN, to=to).headers["location"]
+        assert location.isprintable()
+        assert led_to in {None, location}
+        assert re.match("/(?![/\\\\])", location)
 
 
 def test_the_cookie_is_kept_from_scripts_and_other_sites_and_ends(box: ThreadBox) -> None:

@@ -23,9 +23,10 @@ function turn() {
 async function renew() {
   if (!refresh || refresh.getAttribute("aria-pressed") !== "true" || document.hidden) return;
   let answer;
-  try { answer = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "error" }); } catch { lost(); return; }
-  if (!answer.ok) { lost(); return; }
+  try { answer = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "error" }); } catch { lost("the dashboard does not answer"); return; }
+  if (answer.status === 401) { location.reload(); return; }
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (!answer.ok) { lost(fresh.querySelector("main .alert:not([hidden])")?.textContent.trim() ?? "this page is not there now"); return; }
   const open = new Set([...document.querySelectorAll("details[open][data-keep]")].map((each) => each.dataset.keep));
   for (const part of document.querySelectorAll("[data-part]")) {
     const other = fresh.querySelector(`[data-part="${part.dataset.part}"]`);
@@ -34,9 +35,17 @@ async function renew() {
     for (const each of other.querySelectorAll("details[data-keep]")) each.open = open.has(each.dataset.keep);
     part.replaceWith(document.adoptNode(other));
   }
-  refresh.textContent = "live";
+  lost("");
 }
-function lost() { refresh.textContent = "no answer"; }
+// What is shown is old, and says so: nobody should act on it as if it were of now.
+function lost(why) {
+  const banner = document.getElementById("lost");
+  refresh.dataset.lost = why ? "yes" : "no";
+  refresh.textContent = why ? "not live" : "live";
+  const text = why && `! What is shown here is of ${document.querySelector("header time").textContent} UTC: ${why}`;
+  banner.hidden = !why;
+  if (banner.textContent !== text) banner.textContent = text;
+}
 
 function press() {
   const isOn = refresh.getAttribute("aria-pressed") !== "true";

@@ -7,6 +7,7 @@ from typing import Any
 
 from framework.admin import delayed
 from framework.admin.groups import GroupMember
+from framework.admin.health import GroupHealth
 from framework.admin.positions import Positions, QueuePosition
 from framework.cli.dashboard import words
 from framework.cli.dashboard.desk import BrowserPage, Visit, group_of
@@ -133,13 +134,12 @@ def running(visit: Visit, group: GroupLook) -> dict[str, Any]:
     ]
     handlers.sort(key=lambda each: -int(each["age_ms"]))
     troubles = [str(trouble) for each in answers if (trouble := each.get("error") or each.get("blocked"))]
-    limit_ms = 1000  # what ran for less is no news
     return {
         "known": True,
         "handlers": handlers[:RUNNING_MAX],
         "more": max(len(handlers) - RUNNING_MAX, 0),
         "troubles": troubles,
-        "long_ms": limit_ms,
+        "long_ms": GroupHealth.LONG_S * 1000,
     }
 
 
