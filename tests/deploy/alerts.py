@@ -16,8 +16,9 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
-from tests.deploy.faults import RECORDED, STEP_S, WHO, Recording
+from tests.deploy.faults import RECORDED
 from tests.deploy.files import DEPLOY
+from tests.deploy.recording import JOB, STEP_S, WHO, Recording
 
 RULES = DEPLOY / "prometheus" / "alerts.yaml"
 BOARD = DEPLOY / "grafana" / "framework-app.json"
@@ -75,7 +76,7 @@ def rule_test(recordings: Mapping[str, tuple[Recording, AbstractSet[str]]]) -> d
 
 
 def _fired(recording: Recording) -> str:
-    return f'count by (alertname) (last_over_time(ALERTS{{alertstate="firing"}}[{_length(recording)}]))'
+    return f'group by (alertname) (last_over_time(ALERTS{{alertstate="firing"}}[{_length(recording)}]))'
 
 
 def _length(recording: Recording) -> str:
@@ -85,7 +86,8 @@ def _length(recording: Recording) -> str:
 def _with_job(name: str) -> str:
     """As Prometheus keeps it."""
     metric, _, labels = name.partition("{")
-    return f"{metric}{{{WHO},{labels or '}'}".replace(",}", "}")
+    who = JOB if "instance=" in labels else WHO
+    return f"{metric}{{{who},{labels or '}'}".replace(",}", "}")
 
 
 def _value(value: float | None) -> str:

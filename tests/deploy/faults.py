@@ -7,109 +7,30 @@ that a calm hour has none.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+import sqlite3
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import TypeAlias
 
 from framework import DeadLetter, Message, RetryLater, consumer
-from framework.broker.intercept import Interceptor
 from framework.broker.store.topics import Topic
-from framework.model.snapshot import Snapshot, StallSnapshot
-from framework.runtime.observe.metrics import families
-from framework.runtime.observe.openmetrics import text_of
-from framework.runtime.observe.totals import Totals
-from framework.testing import Harness
+from framework.hooks import hookimpl
+from framework.hooks.host import PluginHost
+from framework.model.delivery import Delivery
+from framework.model.snapshot import StallSnapshot
+from framework.testing.sim.machine import Machine
 from framework.wire.codes import RequestCode
-from framework.wire.command import RemotingCommand
-from tests.runtime.observe.asking import series
+from tests.deploy.recording import OTHER, STEP_S, Recording, desk, refusing, scrape, steps
 from tests.simulation.cluster import Cluster
 from tests.simulation.story import Story, tell
 from tests.simulation.workload import GroupLoad, Workload
 
-STEP_S = 15
 CALM = "calm"
 CALM_STEPS, BEFORE, AFTER = 240, 20, 64
 """Scrapes: an hour; before a fault, five minutes; from its beginning on, sixteen."""
-WHO = 'job="order-desk",instance="10.0.4.7:9464"'
-LISTEN: Mapping[str, Any] = {"observe": {"listen": "127.0.0.1:9464"}}
-
-
-@dataclass(slots=True)
-class Recording:
-    """Each series with its values, None where it had none."""
-
-    series: dict[str, list[float | None]] = field(default_factory=dict)
-    scrapes: int = 0
-    totals: Totals = field(default_factory=Totals)
-    _began_s: float | None = None
-
-    def add(self, *workers: dict[str, Any]) -> None:
-        """A scrape. No worker: nobody answers."""
-        found = series(text_of(families(workers, "1.0", totals=self.totals))) if workers else {}
-        for name in found:
-            self.series.setdefault(name, [None] * self.scrapes)
-        self.scrapes += 1
-        for name, values in self.series.items():
-            value = found.get(name)
-            # Promtool's clock begins at 0, and so do the instants that it compares with it.
-            values.append(value - self._base(workers) if value is not None and _is_instant(name) else value)
-
-    def of(self, snapshot: Snapshot) -> None:
-        self.add({"worker": 0, "snapshot": asdict(snapshot)})
-
-    def _base(self, workers: tuple[dict[str, Any], ...]) -> float:
-        if self._began_s is None:
-            self._began_s = min(each["snapshot"]["taken_ms"] for each in workers if "snapshot" in each) / 1000
-        return self._began_s
-
-    def known(self, name: str, *labels: str) -> list[float]:
-        """All values of a metric; with labels, of the series that have them."""
-        return [
-            value
-            for each, values in self.series.items()
-            if each.partition("{")[0] == name and all(label in each for label in labels)
-            for value in values
-            if value is not None
-        ]
-
-
-def _is_instant(name: str) -> bool:
-    return name.partition("{")[0].endswith("_timestamp_seconds")
-
-
-class _Over(Exception):
-    """The recording is made; nothing has to be put in order for a stop."""
-
-
-@contextmanager
-def desk(handler: Any, **settings: Any) -> Iterator[Harness]:
-    group = {"consumers": {"billing": settings}} if settings else {}
-    with suppress(_Over), Harness(handler, settings={**LISTEN, **group}) as opened:
-        yield opened
-        raise _Over
-
-
-def _steps(opened: Harness, recording: Recording, count: int, messages: int = 1) -> None:
-    """So many scrapes, and so many messages before each."""
-    for _ in range(count):
-        for _ in range(messages):
-            opened.send("orders", "tea")
-        opened.sleep(f"{STEP_S}s")
-        recording.of(opened.snapshot())
-
-
-@contextmanager
-def _refusing(opened: Harness, *codes: int) -> Iterator[None]:
-    broker = opened._cluster.broker.broker
-    assert broker is not None
-    answer = RemotingCommand(1, remark="not today")
-    removers = [broker.intercept(Interceptor(code=code, answer=answer, times=None)) for code in codes]
-    try:
-        yield
-    finally:
-        for remove in removers:
-            remove()
+Act: TypeAlias = Callable[[Story, list[Machine]], None]
 
 
 @consumer("orders", "billing")
@@ -120,7 +41,7 @@ async def bill(message: Message) -> None:
 def calm() -> Recording:
     recording = Recording()
     with desk(bill) as opened:
-        _steps(opened, recording, CALM_STEPS, 3)
+        steps(opened, recording, CALM_STEPS, 3)
     return recording
 
 
@@ -131,9 +52,25 @@ def dead_letters() -> Recording:
 
     recording = Recording()
     with desk(bury) as opened:
-        _steps(opened, recording, BEFORE)
+        steps(opened, recording, BEFORE)
         opened.send("orders", "bad")
-        _steps(opened, recording, AFTER)
+        steps(opened, recording, AFTER)
+    return recording
+
+
+def handlers_fail() -> Recording:
+    """One of four, and none of them is a dead letter for hours."""
+
+    @consumer("orders", "billing")
+    async def fail(message: Message) -> RetryLater | None:
+        return RetryLater("1h") if message.body == b"bad" else None
+
+    recording = Recording()
+    with desk(fail) as opened:
+        steps(opened, recording, BEFORE, 4)
+        for _ in range(AFTER):
+            opened.send("orders", "bad")
+            steps(opened, recording, 1, 3)
     return recording
 
 
@@ -144,8 +81,8 @@ def lag_grows() -> Recording:
 
     recording = Recording()
     with desk(slow, concurrency=1) as opened:
-        _steps(opened, recording, BEFORE)
-        _steps(opened, recording, AFTER, 10)
+        steps(opened, recording, BEFORE)
+        steps(opened, recording, AFTER, 10)
     return recording
 
 
@@ -153,7 +90,7 @@ def paused() -> Recording:
     """Lag grows, and somebody wants it to."""
     recording = Recording()
     with desk(bill) as opened:
-        _steps(opened, recording, BEFORE)
+        steps(opened, recording, BEFORE)
         app = opened._cluster.apps[0].app
         assert app is not None
 
@@ -161,7 +98,7 @@ def paused() -> Recording:
             app.pause("billing")
 
         opened._run(pause())
-        _steps(opened, recording, AFTER, 10)
+        steps(opened, recording, AFTER, 10)
     return recording
 
 
@@ -169,7 +106,7 @@ def queue_stands_still() -> Recording:
     """Its loop has ended as by a defect, and what is to start it anew does not."""
     recording = Recording()
     with desk(bill) as opened:
-        _steps(opened, recording, BEFORE)
+        steps(opened, recording, BEFORE)
         app = opened._cluster.apps[0].app
         assert app is not None
         (group,) = app._groups
@@ -181,7 +118,7 @@ def queue_stands_still() -> Recording:
         kept, type(group).start_anew = type(group).start_anew, lambda *_: None  # type: ignore[method-assign]
         try:
             opened._run(end())
-            _steps(opened, recording, AFTER)
+            steps(opened, recording, AFTER)
         finally:
             type(group).start_anew = kept  # type: ignore[method-assign]
     return recording
@@ -190,14 +127,31 @@ def queue_stands_still() -> Recording:
 def queue_is_held() -> Recording:
     recording = Recording()
     with desk(bill) as opened:
-        _steps(opened, recording, BEFORE)
-        with _refusing(opened, RequestCode.PULL_MESSAGE):
-            _steps(opened, recording, AFTER, 0)
+        steps(opened, recording, BEFORE)
+        with refusing(opened, RequestCode.PULL_MESSAGE):
+            steps(opened, recording, AFTER, 0)
     return recording
 
 
 def owner_is_missing() -> Recording:
     """A member with a name goes, and its grace is long."""
+    return _of_two({BEFORE: lambda story, machines: story.crash(machines[0])})
+
+
+def rollout() -> Recording:
+    """Each of two in its turn ends in order, and is there again after half a minute, as `systemctl restart` has it."""
+
+    def leave(number: int) -> Act:
+        return lambda story, machines: story.cluster.leave(machines[number])
+
+    def begin(number: int) -> Act:
+        return lambda story, machines: story.restart(machines[number])
+
+    return _of_two({BEFORE: leave(0), BEFORE + 2: begin(0), BEFORE + 6: leave(1), BEFORE + 8: begin(1)})
+
+
+def _of_two(acts: Mapping[int, Act]) -> Recording:
+    """What the second of two members says, whose names keep their queues; each act before the scrape of that number."""
     workload = Workload(
         queues=6, groups=(GroupLoad(fail_rate=0.0, poison_rate=0.0),), is_named=True, app={"grace": 600_000}
     )
@@ -210,12 +164,10 @@ def owner_is_missing() -> Recording:
         broker.nodes[0].rules.add(Topic(name="orders", read_queues=6, write_queues=6))
         recording, machines = Recording(), await story.start_apps(2)
         for step in range(BEFORE + AFTER):
-            if step == BEFORE:
-                story.crash(machines[0])
+            if step in acts:
+                acts[step](story, machines)
             await story.sleep(f"{STEP_S}s")
-            app = machines[1].app
-            assert app is not None
-            recording.of(app.snapshot())
+            scrape(machines[1], recording)
         return recording
 
     return tell(scenario, Cluster(apps=0, workload=workload))
@@ -224,9 +176,9 @@ def owner_is_missing() -> Recording:
 def queues_are_not_divided() -> Recording:
     recording = Recording()
     with desk(bill) as opened:
-        _steps(opened, recording, BEFORE)
-        with _refusing(opened, RequestCode.GET_CONSUMER_LIST_BY_GROUP):
-            _steps(opened, recording, AFTER)
+        steps(opened, recording, BEFORE)
+        with refusing(opened, RequestCode.GET_CONSUMER_LIST_BY_GROUP):
+            steps(opened, recording, AFTER)
     return recording
 
 
@@ -239,10 +191,10 @@ def nobody_keeps_what_failed() -> Recording:
     recording = Recording()
     ways = (RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2)
     with desk(fail) as opened:
-        _steps(opened, recording, BEFORE)
+        steps(opened, recording, BEFORE)
         opened.send("orders", "bad")
-        with _refusing(opened, *ways):
-            _steps(opened, recording, AFTER, 0)
+        with refusing(opened, *ways):
+            steps(opened, recording, AFTER, 0)
     return recording
 
 
@@ -255,10 +207,10 @@ def handlers_hang() -> Recording:
 
     recording = Recording()
     with desk(hang, concurrency=1, timeout="1s") as opened:
-        _steps(opened, recording, BEFORE)
+        steps(opened, recording, BEFORE)
         for _ in range(4):
             opened.send("orders", "bad")
-        _steps(opened, recording, AFTER, 0)
+        steps(opened, recording, AFTER, 0)
     return recording
 
 
@@ -266,7 +218,7 @@ def loop_stalls() -> Recording:
     """A simulation has no thread beside its loop: what that one would have counted is put into the pictures."""
     recording = Recording()
     with desk(bill) as opened:
-        _steps(opened, recording, BEFORE)
+        steps(opened, recording, BEFORE)
         for _ in range(AFTER):
             opened.send("orders", "tea")
             opened.sleep(f"{STEP_S}s")
@@ -276,11 +228,55 @@ def loop_stalls() -> Recording:
     return recording
 
 
+def plugin_fails() -> Recording:
+    class Ledger:
+        @hookimpl
+        def after_consume(self, delivery: Delivery) -> None:
+            if delivery.message.body == b"bad":
+                raise KeyError("card")
+
+    recording = Recording()
+    with desk(bill, plugins=PluginHost(objects={"ledger": Ledger()})) as opened:
+        steps(opened, recording, BEFORE)
+        opened.send("orders", "bad")
+        steps(opened, recording, AFTER)
+    return recording
+
+
+def once_fails() -> Recording:
+    """Whoever names the key cannot."""
+
+    def number(message: Message) -> str:
+        return str(message.properties["number"]) if message.body == b"bad" else "17"
+
+    @consumer("orders", "billing", once="30m", key=number)
+    async def once(message: Message) -> None: ...
+
+    recording = Recording()
+    with desk(once) as opened:
+        steps(opened, recording, BEFORE)
+        for _ in range(AFTER):
+            opened.send("orders", "bad")
+            steps(opened, recording, 1)
+    return recording
+
+
+def outbox_has_no_table() -> Recording:
+    recording = Recording()
+    with tempfile.TemporaryDirectory() as folder, desk(bill, outbox={"database": f"{folder}/shop.db"}) as opened:
+        steps(opened, recording, BEFORE)
+        with sqlite3.connect(f"{folder}/shop.db") as database:
+            database.execute("DROP TABLE outbox")
+        database.close()
+        steps(opened, recording, AFTER)
+    return recording
+
+
 def process_is_silent() -> Recording:
     """As the listener has it of a process whose loop is blocked."""
     recording = Recording()
     with desk(bill) as opened:
-        _steps(opened, recording, BEFORE)
+        steps(opened, recording, BEFORE)
         other = asdict(opened.snapshot())
     for _ in range(AFTER):
         recording.add(
@@ -293,7 +289,7 @@ def worker_is_replaced() -> Recording:
     """Both had dead letters long ago; the new one has none."""
     recording = Recording()
     with desk(bill) as opened:
-        _steps(opened, Recording(), 1)
+        steps(opened, Recording(), 1)
         picture = opened.snapshot()
     (group,) = picture.groups
     old, new = (
@@ -308,18 +304,39 @@ def worker_is_replaced() -> Recording:
 def not_ready() -> Recording:
     recording = Recording()
     with desk(bill) as opened:
-        _steps(opened, recording, BEFORE)
+        steps(opened, recording, BEFORE)
         app = opened._cluster.apps[0].app
         assert app is not None
         app._membership.joining.held["billing"] = 3_600_000  # as one that flaps is held back at its next start
-        _steps(opened, recording, AFTER)
+        steps(opened, recording, AFTER)
+    return recording
+
+
+def it_begins_again_and_again() -> Recording:
+    async def scenario(story: Story) -> Recording:
+        recording, (machine,) = Recording(), await story.start_apps(1)
+        for step in range(BEFORE + AFTER):
+            if step >= BEFORE and step % 8 == 0:
+                story.crash(machine)
+            elif not machine.is_alive:
+                story.restart(machine)
+            await story.sleep(f"{STEP_S}s")
+            scrape(machine, recording)
+        return recording
+
+    return tell(scenario, Cluster(apps=0, workload=Workload(groups=(GroupLoad(fail_rate=0.0, poison_rate=0.0),))))
+
+
+def one_of_two_is_down() -> Recording:
+    recording = calm()
+    recording.series[f"up{{{OTHER}}}"] = [float(step < BEFORE) for step in range(recording.scrapes)]
     return recording
 
 
 def nothing_is_scraped() -> Recording:
     recording = Recording()
     with desk(bill) as opened:
-        _steps(opened, recording, BEFORE)
+        steps(opened, recording, BEFORE)
     for _ in range(AFTER):
         recording.add()
     return recording
@@ -327,6 +344,7 @@ def nothing_is_scraped() -> Recording:
 
 RECORDED: Mapping[str, tuple[Callable[[], Recording], frozenset[str], str]] = {
     CALM: (calm, frozenset(), ""),
+    "rollout": (rollout, frozenset(), "framework_app_members_absent"),
     "paused": (paused, frozenset(), "framework_app_paused"),
     "worker is replaced": (worker_is_replaced, frozenset(), ""),
     "dead letters": (dead_letters, frozenset({"DeadLetters"}), 'framework_app_messages_total{outcome="dead_lettered"'),
@@ -349,7 +367,15 @@ RECORDED: Mapping[str, tuple[Callable[[], Recording], frozenset[str], str]] = {
         process_is_silent, frozenset({"ProcessSilent", "NotReady"}), "framework_app_processes_silent",
     ),
     "not ready": (not_ready, frozenset({"NotReady"}), "framework_app_not_ready_reasons"),
-    "nothing is scraped": (nothing_is_scraped, frozenset({"NoData"}), ""),
+    "handlers fail": (handlers_fail, frozenset({"HandlersFail"}), 'framework_app_messages_total{outcome="retried"'),
+    "plugin fails": (plugin_fails, frozenset({"PluginFails"}), "framework_app_plugin_failures_total"),
+    "once fails": (once_fails, frozenset({"OnceFails"}), "framework_app_once_failures_total"),
+    "outbox has no table": (
+        outbox_has_no_table, frozenset({"OutboxFails"}), 'framework_app_plugin_count_total{figure="table_failures"',
+    ),
+    "it begins again and again": (it_begins_again_and_again, frozenset({"Restarts"}), ""),
+    "one of two is down": (one_of_two_is_down, frozenset({"Down"}), ""),
+    "nothing is scraped": (nothing_is_scraped, frozenset({"Down", "NoData"}), ""),
 }  # fmt: skip
 """A fault -> how it is played, which alerts fire for it (without `FrameworkApp`) and no others, and which figure is 0
 in a calm hour and above 0 with it.

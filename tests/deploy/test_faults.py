@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from tests.deploy import alerts, faults, files, labels
-from tests.deploy.faults import CALM, RECORDED, Recording, calm
+from tests.deploy.faults import CALM, RECORDED, calm
+from tests.deploy.recording import Recording
 from tests.deploy.test_watching import PANELS, asked
 
 RULES = yaml.safe_load((files.DEPLOY / "prometheus/alerts.yaml").read_text())["groups"][0]["rules"]
@@ -69,6 +70,6 @@ def test_a_recording_is_a_test_that_promtool_reads(hour: Recording) -> None:
     (test,) = alerts.rule_test({CALM: (hour, frozenset())})["tests"]
 
     names = {each["series"].partition("{")[0] for each in test["input_series"]}
-    assert names <= set(labels.exported())
+    assert names <= {*labels.exported(), "up"}
     assert all('{job="order-desk",instance="' in each["series"] for each in test["input_series"])
     assert {hour.scrapes} == {len(each["values"].split()) for each in test["input_series"]}

@@ -33,6 +33,9 @@ WANTED = {
     "FrameworkAppOwnerMissing": "framework_app_members_absent",
     "FrameworkAppCannotSendBack": "framework_app_cannot_send_back_messages",
     "FrameworkAppLoopStalls": "framework_app_loop_stalls_total",
+    "FrameworkAppPluginFails": "framework_app_plugin_failures_total",
+    "FrameworkAppOutboxFails": "framework_app_plugin_count_total",
+    "FrameworkAppDown": "framework_app_build_info",
     "FrameworkAppNoData": "framework_app_build_info",
 }
 
@@ -135,6 +138,8 @@ def test_a_label_that_an_alert_speaks_of_is_one_that_its_query_keeps() -> None:
         kept = {label.strip() for labels in re.findall(r"by \(([^)]*)\)", alert["expr"]) for label in labels.split(",")}
         if RECORDED & set(asked(alert["expr"])):
             kept |= {"consumer_group", "topic"}
+        if alert["expr"].startswith("up "):
+            kept |= labels.OF_PROMETHEUS
         said = set(re.findall(r"\$labels\.(\w+)", " ".join(alert["annotations"].values())))
         assert said <= kept, name
 
