@@ -47,6 +47,22 @@ class Histogram:
         return HistogramSnapshot(BOUNDS_S, tuple(self._counts), self._sum, tuple(self._examples))
 
 
+class Sends:
+    """How long an application's requests to store messages took, and of how many messages they ended how."""
+
+    __slots__ = ("messages", "times")
+
+    def __init__(self) -> None:
+        self.times = Histogram()
+        self.messages: dict[str, int] = {"": 0}
+        """Kind of error -> messages; "" are those that were stored, or sent one way."""
+
+    def ended(self, count: int, seconds: float, error: BaseException | None) -> None:
+        self.times.add(seconds)
+        kind = "" if error is None else type(error).__name__
+        self.messages[kind] = self.messages.get(kind, 0) + count
+
+
 MINUTE_STEP_MS = 10_000
 HOUR_STEP_MS = 600_000
 STEPS = 6

@@ -70,8 +70,6 @@ class Calls:
             by_hook.get(hook, []).reverse()
         self.order = {hook: tuple(each.plugin for each in those) for hook, those in by_hook.items()}
         """Hook -> the plugins that implement it, in calling order."""
-        self.none = dict.fromkeys((each.plugin for each in implementations), 0)
-        """Plugin -> 0. For counts that somebody watches from outside: a rate misses what begins with 1."""
         self._started = tuple(by_hook.get("app_started", ()))
         self._stopping = tuple(by_hook.get("app_stopping", ()))
         self._figures = tuple(by_hook.get("figures", ()))

@@ -118,6 +118,8 @@ class PluginHost:
             raise ConfigurationMistakes(self.mistakes)
         self.calls = Calls([each for hook in specs.NAMES for each in self._implementations(hook)])
         self.plugins = tuple(self._described())
+        self.unfailing: Mapping[str, int] = {each.name: 0 for each in self.plugins if each.source != _OURS}
+        """No failure yet of each plugin that is not ours: a count that begins with 1 hides its first from a rate."""
         self.order = {hook: self.calls.order.get(hook, ()) for hook in specs.NAMES}
         """Hook -> the plugins that implement it, in calling order."""
         offers = Registrations(self.calls, self._implementations, self._fault)

@@ -211,6 +211,10 @@ class EngineSnapshot:
     """What it counts, for metrics: what only grows ends in `_total`, all else is as it was last."""
     lag: Mapping[str, int] = field(default_factory=dict)
     """Queue -> messages of it that it had not read at the last call."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """What became of messages: `handled`, `retried`, `dead_lettered`."""
+    own_name: str = ""
+    """As the application names the group: without the namespace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,9 +304,13 @@ class Snapshot:
     """When this picture was taken, Unix time."""
     up_ms: int = 0
     """How long it had run by then, on a clock that never steps: rates are differences of counts, divided by this."""
+    namespace: str = ""
+    """That names of topics and groups have, but for `own_name`."""
     process: int = 0
     worker: int = 0
     """Its number among the processes of one parent."""
     stalls: StallSnapshot = StallSnapshot()
     sends: HistogramSnapshot | None = None
     """How long sends took; None where `observe.listen` is not set."""
+    sent: Mapping[str, int] = field(default_factory=dict)
+    """Messages whose send has ended, by the kind of error; "" are those that were stored, or sent one way."""

@@ -14,7 +14,7 @@ from framework.client.cluster import Cluster
 from framework.client.producing.publisher import Publisher
 from framework.client.producing.told import send_hooks
 from framework.core.limits import CONCURRENCY_MAX
-from framework.core.statistics import Histogram
+from framework.core.statistics import Sends
 from framework.declare import Consumer
 from framework.errors import Findings, shorten
 from framework.hooks.host import PluginHost
@@ -127,7 +127,7 @@ class App:
         """What a command has its lines pass first, also after a setting of `logging` has changed."""
         self.mounted: Mounted | None = None
         """Pages beside the metrics (`observe.dashboard`), which the commands bring."""
-        self._sends = Histogram() if settings.observe.listen else None
+        self._sends = Sends() if settings.observe.listen else None
         self._control = Control(self, self.world, lambda: self._groups)
 
     @classmethod
@@ -400,8 +400,8 @@ class App:
             name_servers=tuple(settings.cluster.name_servers),
             started_ms=self._started_ms,
             dormant=membership.dormant.names,
-            hook_failures=calls.none | calls.failures,
-            slow_hooks=calls.none | calls.slow,
+            hook_failures={**self.plugins.unfailing, **calls.failures},
+            slow_hooks={**self.plugins.unfailing, **calls.slow},
             plugin_figures=calls.figures(),
             engines=self._engines.pictures(self._figures),
             clock=self._clock.picture(),
@@ -414,14 +414,16 @@ class App:
                 for name, each in membership.failed_loops.items()
             ),
             not_ready=not_ready,
-            not_live=tuple(why_not_live(membership)),
+            not_live=tuple(why_not_live(membership, self._engines)),
             phase="starting" if phase == "running" and not self._is_started else phase,
             taken_ms=self.world.clock.now_ms(),
             up_ms=int((self.world.clock.monotonic() - self._started_at) * 1000) if self._started_at else 0,
+            namespace=settings.cluster.namespace,
             process=self.world.identity.process,
             worker=self.worker,
             stalls=self._control.stalls(),
-            sends=self._sends.picture() if self._sends is not None else None,
+            sends=self._sends.times.picture() if self._sends is not None else None,
+            sent=dict(self._sends.messages) if self._sends is not None else {},
         )
 
     def __repr__(self) -> str:

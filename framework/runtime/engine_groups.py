@@ -12,7 +12,7 @@ import structlog
 
 from framework.core.limits import LATE_MS
 from framework.declare import Consumer, ConsumerSpec
-from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, retold
+from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, bare, retold
 from framework.hooks.failures import plugin_failure, plugin_failure_awaited
 from framework.hooks.host import PluginHost
 from framework.mistakes import GroupClash, OfferWrong, OptionWrong, SettingUseless
@@ -29,6 +29,7 @@ from framework.settings.schema import AppSettings
 log = structlog.get_logger()
 T = TypeVar("T")
 
+COUNTED = ("handled", "retried", "dead_lettered")
 SETTINGS = ("max_retries", "start")
 """Of a group's, those that mean something to an engine; others are for what we do ourselves, and refused."""
 
@@ -40,6 +41,12 @@ class _Group:
     job: Taken
     task: asyncio.Task[None] | None = None
     has_failed: bool = False
+    error: str = ""
+    """What its run ended with, where that raised."""
+
+    @property
+    def own_name(self) -> str:
+        return unwrap(self.taking.cluster.namespace, self.taking.group)
 
     def ask(self, question: Callable[[Taken], T], otherwise: T) -> T:
         """What the engine says of it while it runs. What it raises is said once, and hurts no snapshot and no stop."""
@@ -137,6 +144,7 @@ class EngineGroups:
             await self._workers.run(group.job.run)
         except BaseException as error:  # border: a plugin's code. It goes over its own troubles; this is a mistake
             plugin_failure_awaited(error)
+            group.error = bare(f"{type(error).__name__}: {error}")
             log.exception("engine failed", engine=group.engine, group=group.taking.group)
 
     async def stop(self, drain_ms: int) -> None:
@@ -159,23 +167,28 @@ class EngineGroups:
                 each.taking.topic,
                 each.engine,
                 each.ask(lambda job: dict(job.picture), {}),
-                figures.of(unwrap(each.taking.cluster.namespace, each.taking.group)),
+                figures.of(each.own_name),
                 each.ask(lambda job: dict(job.lag), {}),
+                {name: getattr(counts, name) for name in COUNTED},
+                each.own_name,
             )
-            for each in self._groups
+            for each, counts in zip(self._groups, self.counts, strict=True)
         )
+
+    @property
+    def failed(self) -> Iterator[str]:
+        """Groups that nobody consumes any more, each with its reason; what runs them goes over its own troubles."""
+        for each in self._groups:
+            if each.error:
+                yield f"group {each.own_name}: its engine {each.engine} has ended: {each.error}"
 
 
 def _counts(group: _Group) -> MessageCounts:
-    counts = MessageCounts()
-    try:
-        found = group.job.counts
-        counts.handled, counts.retried, counts.dead_lettered = (
-            int(found.get(name, 0)) for name in ("handled", "retried", "dead_lettered")
-        )
-    except Exception:  # border: a plugin's code
-        log.exception("engine counts unavailable", engine=group.engine, group=group.taking.group)
-    return counts
+    def counted(job: Taken) -> MessageCounts:
+        found = job.counts
+        return MessageCounts(*(int(found.get(name, 0)) for name in COUNTED))
+
+    return group.ask(counted, MessageCounts())
 
 
 def _mistakes(

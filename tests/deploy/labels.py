@@ -36,8 +36,10 @@ def exported() -> dict[str, frozenset[str]]:
     )
     picture = Figures(
         groups=[group],
+        namespace="",
         engines=[],
         sends=times,
+        sent={"TimeoutError": 1},
         stalls=Figures(),
         clock=Figures(brokers=1),
         failed_loops=[],

@@ -12,7 +12,7 @@ from framework.hooks.host import PluginHost
 from framework.model.snapshot import Snapshot
 from framework.runtime.observe.metrics import families
 from framework.runtime.observe.openmetrics import text_of
-from framework.runtime.observe.totals import Totals
+from framework.runtime.observe.sums import Sums
 from framework.testing import Harness
 from framework.testing.sim.machine import Machine
 from framework.wire.command import RemotingCommand
@@ -30,12 +30,12 @@ class Recording:
 
     series: dict[str, list[float | None]] = field(default_factory=dict)
     scrapes: int = 0
-    totals: Totals = field(default_factory=Totals)
+    sums: Sums = field(default_factory=Sums)
     _began_s: float | None = None
 
     def add(self, *workers: dict[str, Any]) -> None:
         """A scrape. No worker: nobody answers."""
-        found = series(text_of(families(workers, "1.0", totals=self.totals))) if workers else {}
+        found = series(text_of(families(workers, "1.0", sums=self.sums))) if workers else {}
         found["up"] = float(bool(workers))
         for name in found:
             self.series.setdefault(name, [None] * self.scrapes)

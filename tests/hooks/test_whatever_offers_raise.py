@@ -23,6 +23,7 @@ from framework.model.box import BoxFailed
 from framework.model.delivery import Delivery
 from framework.model.queue import MessageQueue
 from framework.net.real_world import real_world
+from framework.net.task_tree import TaskTree
 from framework.runtime.engine_groups import EngineFigures, EngineGroups
 from framework.runtime.group.progressing import AskedStore
 from framework.runtime.plans.codecs import with_codec
@@ -33,6 +34,7 @@ from framework.services.orderly.desk import contained
 from framework.settings.schema import AppSettings
 from framework.testing import Harness
 from tests.hooks.raised import RAISED, whatever
+from tests.patience import until
 from tests.services.parts import QUEUE, LoopClock, play
 
 DELIVERY = Delivery("billing", Message("orders", b"x", message_id="A1", queue=QUEUE), 0.0)
@@ -256,19 +258,42 @@ def test_an_engine_that_is_put_together(method: str, raises: Raises) -> None:
 @whatever
 def test_an_engine_that_runs_stops_and_counts(raises: Raises) -> None:
     class Taken:
-        run = stop = raises
+        stop = raises
         idle_ms = property(raises)
+        counts = property(raises)
         picture = property(raises)
         lag = property(raises)
+
+        def run(self) -> None: ...
 
     runner: Any = SimpleNamespace(prepared=raises, takes=lambda _: True, taken=lambda _: Taken(), figures=raises)
 
     with Harness(revenue, plugins=host_of(runners={"acme": runner})) as desk:
         desk.sleep("5s")
-        (engine,) = desk.snapshot().engines
+        for _ in range(5):
+            (engine,) = desk.snapshot().engines
     assert ("revenue", {}, {}, {}) == (engine.group, engine.facts, engine.figures, engine.lag)
-    assert "engine failed" in {line["event"] for line in desk.logs}
+    assert {"handled": 0, "retried": 0, "dead_lettered": 0} == engine.counts
+    assert 2 >= len([line for line in desk.logs if line["event"].startswith("engine ")]), "once, and not each time"
     assert {} == EngineFigures({"acme": runner}).of("revenue")
+
+
+@whatever
+def test_an_engine_that_ends_is_named_with_what_it_raised(raises: Raises) -> None:
+    runner: Any = SimpleNamespace(
+        prepared=raises, takes=lambda _: True, taken=lambda _: SimpleNamespace(run=raises, stop=raises, counts={})
+    )
+
+    async def story() -> list[str]:
+        groups, tree = EngineGroups(real_world().workers), TaskTree()
+        groups.find(AppSettings(), [revenue], host_of(runners={"acme": runner}))
+        groups.start(tree)
+        await until(lambda: bool(list(groups.failed)))
+        await tree.close()
+        return list(groups.failed)
+
+    (reason,) = asyncio.run(story())
+    assert reason.startswith("group revenue: its engine acme has ended: ")
 
 
 @whatever

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from framework.client.outgoing import Outgoing, SendResult, check_properties
 from framework.client.producing.attempts import Attempts
-from framework.core.statistics import Histogram
+from framework.core.statistics import Sends
 from framework.errors import shorten
 from framework.mistakes import MessageWrong
 from framework.model.message import DELAY_LEVEL, KEYS, SHARDING_KEY, TAGS, UNIQUE_KEY, WAIT_STORE, Message
@@ -34,8 +34,8 @@ KEPT_FREE = 1_024
 class SendHooks:
     """One an application. They run on the event loop."""
 
-    def __init__(self, calls: Calls, times: Histogram | None = None) -> None:
-        self._calls, self._times = calls, times
+    def __init__(self, calls: Calls, sends: Sends | None = None) -> None:
+        self._calls, self._sends = calls, sends
 
     def begun(self, message: Message) -> Message:
         """Call `before_send`; the message with what the plugins add, each of which sees what those before it added."""
@@ -53,17 +53,17 @@ class SendHooks:
     ) -> None:
         """Call `after_send` for each message of a request."""
         calls, elapsed_ms = self._calls, seconds * 1000
-        if self._times is not None:
-            self._times.add(seconds)
+        if self._sends is not None:
+            self._sends.ended(len(outgoing.messages), seconds, error)
         for index, message in enumerate(outgoing.messages):
             result = results[index] if results else None
             for each in calls.after_send:
                 calls.contained(each, each.function, message, result, error, elapsed_ms)
 
 
-def send_hooks(calls: Calls, times: Histogram | None = None) -> SendHooks | None:
+def send_hooks(calls: Calls, sends: Sends | None = None) -> SendHooks | None:
     """None where no plugin implements one of them, and nobody wants to know how long sends take."""
-    return SendHooks(calls, times) if calls.before_send or calls.after_send or times is not None else None
+    return SendHooks(calls, sends) if calls.before_send or calls.after_send or sends is not None else None
 
 
 class ToldAttempts(Attempts):

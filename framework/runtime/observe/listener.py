@@ -27,7 +27,7 @@ from framework.ports import Watchman, World
 from framework.runtime.observe.metrics import families
 from framework.runtime.observe.openmetrics import CONTENT_TYPE, text_of
 from framework.runtime.observe.probes import Probe, verdict
-from framework.runtime.observe.totals import Totals
+from framework.runtime.observe.sums import Sums
 
 if TYPE_CHECKING:
     from framework.settings.schema import ObserveSettings
@@ -69,7 +69,7 @@ class ObserveListener:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_over: asyncio.Event | None = None
         self._asked: dict[str, asyncio.Task[Answer]] = {}
-        self._totals = Totals()
+        self._sums = Sums()
         self._world, self._tree = real_world(), TaskTree()
         self._ended: futures.Future[None] = futures.Future()
 
@@ -182,7 +182,7 @@ class ObserveListener:
     async def _metrics(self, request: HttpRequest) -> HttpResponse:
         by_worker = request.query.get("by") == "worker"
         workers = workers_of(await self._ask({"ask": "snapshot"}))
-        found = families(workers, __version__, by_worker=by_worker, totals=self._totals)
+        found = families(workers, __version__, by_worker=by_worker, sums=self._sums)
         return HttpResponse(200, {"content-type": CONTENT_TYPE}, text_of(found).encode("utf-8", "replace"))
 
     async def _snapshot(self, _: HttpRequest) -> HttpResponse:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from framework.model.namespaces import unwrap
 from framework.runtime.observe.openmetrics import Family, Kind, Labels, Merge, Sample, Times, added
 from framework.runtime.observe.probes import reasons_of
-from framework.runtime.observe.totals import Totals
+from framework.runtime.observe.sums import Sums
 
 Picture: TypeAlias = dict[str, Any]
 """A `Snapshot` as JSON has it."""
@@ -51,7 +52,12 @@ def _group(group: Picture) -> Labels:
     return (("consumer_group", group["own_name"]),)
 
 
-def _by(label: str, names: Sequence[str] | dict[str, str]) -> Read:
+def _topic(topic: str, picture: Picture) -> Labels:
+    """As its owner calls it, like the group."""
+    return (("topic", unwrap(picture["namespace"], topic)),)
+
+
+def _by(label: str, names: Sequence[str] | dict[str, str]) -> Callable[[Picture], Iterator[Sample]]:
     """One sample for each of these fields of a group, by the label."""
     fields = names if isinstance(names, dict) else dict(zip(names, names, strict=True))
 
@@ -68,7 +74,7 @@ def _each(name: str, label: str) -> Read:
     return lambda picture: [Sample(((label, key),), value) for key, value in picture[name].items()]
 
 
-def _queues(value: Callable[[Picture], float | None]) -> Read:
+def _queues(value: Callable[[Picture], float | None]) -> Callable[[Picture], Iterator[Sample]]:
     """Of each topic of a group: the sum over its queues here."""
 
     def read(picture: Picture) -> Iterator[Sample]:
@@ -76,7 +82,7 @@ def _queues(value: Callable[[Picture], float | None]) -> Read:
             for queue in group["queues"]:
                 found = value(queue)
                 if found is not None:
-                    yield Sample((*_group(group), ("topic", queue["place"][0])), found)
+                    yield Sample((*_group(group), *_topic(queue["place"][0], picture)), found)
 
     return read
 
@@ -84,6 +90,20 @@ def _queues(value: Callable[[Picture], float | None]) -> Read:
 def _lag(queue: Picture) -> float | None:
     """Of a queue that is not pulled (its group is paused, its broker away) 0 is what was last heard, and no lag."""
     return None if queue["is_lag_least"] and not queue["lag"] else queue["lag"]
+
+
+def _lags(picture: Picture) -> Iterator[Sample]:
+    yield from _queues(_lag)(picture)
+    for engine in picture["engines"]:
+        for lag in engine["lag"].values():
+            yield Sample((*_group(engine), *_topic(engine["topic"], picture)), lag)
+
+
+def _ends(picture: Picture) -> Iterator[Sample]:
+    yield from _by("outcome", ENDS)(picture)
+    for engine in picture["engines"]:
+        for outcome, count in engine["counts"].items():
+            yield Sample((*_group(engine), ("outcome", outcome)), count)
 
 
 def _held(picture: Picture) -> Iterator[Sample]:
@@ -97,7 +117,7 @@ def _held(picture: Picture) -> Iterator[Sample]:
 def _times(picture: Picture) -> Iterator[Times]:
     for group in picture["groups"]:
         for topic, each in group["times"].items():
-            yield _read_times((*_group(group), ("topic", topic)), each)
+            yield _read_times((*_group(group), *_topic(topic, picture)), each)
 
 
 def _operations(picture: Picture) -> Iterator[Times]:
@@ -105,7 +125,7 @@ def _operations(picture: Picture) -> Iterator[Times]:
         yield _read_times((("operation", "send"),), picture["sends"])
     for group in picture["groups"]:
         for topic, each in group["pulls"].items():
-            yield _read_times((*_group(group), ("operation", "pull"), ("topic", topic)), each)
+            yield _read_times((*_group(group), ("operation", "pull"), *_topic(topic, picture)), each)
 
 
 def _consumed(picture: Picture) -> Iterator[Sample]:
@@ -114,8 +134,10 @@ def _consumed(picture: Picture) -> Iterator[Sample]:
         yield Sample(times.labels, sum(times.counts))
 
 
-def _sent(picture: Picture) -> float | None:
-    return None if picture["sends"] is None else sum(picture["sends"]["counts"])
+def _sent(picture: Picture) -> Iterator[Sample]:
+    """`error_type` only where there was an error, as OpenTelemetry has it."""
+    for kind, count in picture["sent"].items():
+        yield Sample((("error_type", kind),) if kind else (), count)
 
 
 def _read_times(labels: Labels, each: Picture) -> Times:
@@ -127,7 +149,7 @@ def _figures(*, growing: bool) -> Read:
 
     def read(picture: Picture) -> Iterator[Sample]:
         of_groups = [(group["own_name"], group["figures"]) for group in picture["groups"]]
-        of_engines = [(engine["group"], engine["figures"]) for engine in picture["engines"]]
+        of_engines = [(engine["own_name"], engine["figures"]) for engine in picture["engines"]]
         for name, figures in (*of_groups, *of_engines):
             for figure, value in figures.items():
                 if figure.endswith("_total") is growing and isinstance(value, int | float):
@@ -169,17 +191,18 @@ _TABLE: tuple[tuple[str, Kind, str, Read, Merge], ...] = (
     ("framework_app_live", "gauge", "1 where every process lives.", _of_app(lambda it: not it["not_live"]), min),
     ("framework_app_not_ready_reasons", "gauge", "Why it is not ready: how many reasons; /ready says which.",
      _of_app(lambda it: len(it["not_ready"])), added),
-    ("framework_app_stalled_queues", "gauge", "Queues where messages wait and nothing moves for no known reason.",
+    ("framework_app_stalled_queues", "gauge",
+     "Queues where messages wait and nothing moves for no known reason, and engines that ended by an error.",
      _of_app(lambda it: len(it["not_live"])), added),
     ("framework_app_start_timestamp_seconds", "gauge", "When the youngest process began.",
      _of_app(lambda it: it["started_ms"] / 1000 or None), max),
-    ("framework_app_messages", "counter", "What became of messages.", _by("outcome", ENDS), added),
+    ("framework_app_messages", "counter", "What became of messages.", _ends, added),
     ("framework_app_failures", "counter", "Handlers that ended without success, by how.",
      _by("reason", FAILURES), added),
     ("framework_app_repeats_avoided", "counter", "Messages that `once` had handled already.", _field("repeats"), added),
     ("framework_app_once_failures", "counter", "How often the store of `once` failed.", _field("once_failures"), added),
     ("framework_app_lag_messages", "gauge", "Messages that are stored and not done, of queues where it is known.",
-     _queues(_lag), added),
+     _lags, added),
     ("framework_app_lag_unknown_queues", "gauge", "Owned queues whose lag is not known.",
      _queues(lambda queue: _lag(queue) is None), added),
     ("framework_app_oldest_unhandled_timestamp_seconds", "gauge",
@@ -235,31 +258,32 @@ _TABLE: tuple[tuple[str, Kind, str, Read, Merge], ...] = (
     ("messaging_process_duration_seconds", "histogram",
      "How long handlers took. Messages that a worker handles in one go count with their mean.", _times, added),
     ("messaging_client_operation_duration_seconds", "histogram",
-     "How long sends took, with their retries, and pulls that brought something.", _operations, added),
+     "How long sends took, with their retries, and pulls that brought something, with the broker's wait for it.",
+     _operations, added),
     ("messaging_client_consumed_messages", "counter", "Messages that handlers were given, each time one was.",
      _consumed, added),
     ("messaging_client_sent_messages", "counter", "Messages whose send has ended, well or not.",
-     _of_app(_sent), added),
+     _sent, added),
 )  # fmt: skip
 SILENT = "framework_app_processes_silent"
 NAMES = (*(name for name, *_ in _TABLE), SILENT)
 
 
 def families(
-    workers: Sequence[Picture], version: str, *, by_worker: bool = False, totals: Totals | None = None
+    workers: Sequence[Picture], version: str, *, by_worker: bool = False, sums: Sums | None = None
 ) -> list[Family]:
     """Answers of `Control` to `snapshot`, of one process or several, as metrics. With `by_worker` each process has its
-    own samples, with its number as a label; else they are merged. `totals` are those of the looks before.
+    own samples, with its number as a label; else they are merged. `sums` are those of the looks before.
     """
     found = [(Family(name, kind, text, merge), read) for name, kind, text, read, merge in _TABLE]
     found[0][0].add(Sample((("version", version),), 1))
     silent = Family(SILENT, "gauge", "Processes that do not answer: blocked, or about to start.")
     if not by_worker:
         silent.add(Sample((), 0))
-    totals = Totals() if totals is None else totals
+    sums = Sums() if sums is None else sums
     answers = {int(each.get("worker", 0)): each for each in workers}
     pictures = {number: each["snapshot"] for number, each in answers.items() if "snapshot" in each}
-    totals.look({number: picture["session"] for number, picture in pictures.items()})
+    sums.look({number: picture["session"] for number, picture in pictures.items()})
 
     def add(family: Family, number: int, sample: Sample | Times) -> None:
         family.add(replace(sample, labels=(*sample.labels, ("worker", str(number)))) if by_worker else sample)
@@ -267,9 +291,9 @@ def families(
     for family, read in found:
         for number, picture in pictures.items():
             for sample in read(picture):
-                if not (family.grows and totals.keep(family.name, number, sample)):
+                if not (family.grows and sums.keep(family.name, number, sample)):
                     add(family, number, sample)
-        for number, sample in totals.of(family.name):
+        for number, sample in sums.of(family.name):
             add(family, number, sample)
     by_name = {family.name: family for family, _ in found}
     for number, answer in answers.items():

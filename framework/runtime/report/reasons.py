@@ -45,7 +45,7 @@ def why_not_ready(joined: Membership, life: Life, engines: EngineGroups) -> Iter
     for name, failures in joined.failed_loops.items():
         if failures.standing_back:
             yield f"loop {name} failed and is tried again soon: {failures.reason}"
-    yield from why_not_live(joined)
+    yield from why_not_live(joined, engines)
 
 
 def _of_group(group: ConsumerGroup) -> Iterator[str]:
@@ -69,8 +69,9 @@ def _of_group(group: ConsumerGroup) -> Iterator[str]:
         yield f"{pool.hanging} workers are missing: handlers that were given up do not end"
 
 
-def why_not_live(joined: Membership) -> Iterator[str]:
+def why_not_live(joined: Membership, engines: EngineGroups) -> Iterator[str]:
     """Nothing where a restart would mend nothing. Outages of brokers, failing handlers and lag are no reasons."""
+    yield from engines.failed
     for queue in joined.standstill.named if joined.standstill is not None else ():
         yield f"queue {queue} has stalled: messages wait, and nothing moves for no known reason"
 

@@ -28,7 +28,11 @@ from tests.runtime.test_app import box, run, send
 
 @asynccontextmanager
 async def observed(
-    broker: Broker, *handlers: Any, group: Mapping[str, Any] | None = None, **observe: Any
+    broker: Broker,
+    *handlers: Any,
+    group: Mapping[str, Any] | None = None,
+    plugins: PluginHost | None = None,
+    **observe: Any,
 ) -> AsyncIterator[tuple[App, int]]:
     """The application while it runs, and where it is read. `group`: more settings of its groups."""
     port = free_port()
@@ -39,7 +43,7 @@ async def observed(
             "observe": {"listen": f"127.0.0.1:{port}", **observe},
         }
     )
-    app = App(settings, handlers, plugins=PluginHost())
+    app = App(settings, handlers, plugins=plugins or PluginHost())
     task = asyncio.get_running_loop().create_task(app.run())
     try:
         await until(lambda: task.done() or app.snapshot().phase in {"starting", "running"})

@@ -22,6 +22,7 @@ from tests.patience import PATIENCE_S, until
 from tests.runtime.observe.asking import Page, page
 from tests.runtime.observe.test_listener import observed
 from tests.runtime.test_app import box, run, send
+from tests.runtime.test_engine_groups import Engine, host, revenue
 
 SYSTEM_ERROR = RemotingCommand(1, remark="not today")
 
@@ -199,6 +200,28 @@ def test_not_live_while_a_queue_stands_still_for_no_known_reason(monkeypatch: py
     assert live.json["reasons"][0].endswith("has stalled: messages wait, and nothing moves for no known reason")
 
 
+def test_not_live_where_an_engine_has_ended_by_an_error_since_nothing_else_starts_it_again() -> None:
+    may_break = threading.Event()
+
+    class Broken(Engine):
+        def run(self) -> None:
+            may_break.wait(PATIENCE_S)
+            raise KeyError("card")
+
+    async def story() -> tuple[Page, Page, Page]:
+        async with box() as broker, observed(broker, revenue, plugins=host(Broken())) as (app, port):
+            await until(lambda: app.is_ready)
+            well = await page(port, "/live")
+            may_break.set()
+            await until(lambda: not app.is_ready)
+            return well, *await both(port)
+
+    well, ready, live = run(story)
+
+    assert (200, 503, 503) == (well.status, ready.status, live.status)
+    assert ["group revenue: its engine own has ended: KeyError: 'card'"] == live.json["reasons"]
+
+
 # What takes minutes to come about, or another member: the state that it leaves is put in its place
 
 
@@ -267,13 +290,14 @@ def test_the_tests_above_and_beside_them_have_every_reason_there_is() -> None:
     import re
     from pathlib import Path
 
+    from framework.runtime import engine_groups
     from framework.runtime.report import reasons
 
-    source = Path(reasons.__file__).read_text()
+    source = Path(reasons.__file__).read_text() + Path(engine_groups.__file__).read_text()
     here = {
         "the application is", "no group runs here", "no broker has accepted", "joins", "some members lock",
         "failed and is tried", "begin is not known", "are away", "keeps a copy", "workers are missing", "has stalled",
-        "has not answered", "waits for its",
+        "has not answered", "waits for its", "its engine",
     }  # fmt: skip
     said = [
         line

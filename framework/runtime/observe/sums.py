@@ -1,4 +1,4 @@
-"""Totals: what processes have counted, those that ended included, so that a sum over processes never falls.
+"""Sums: what processes have counted, those that ended included, so that a sum over processes never falls.
 
 A process that takes the place of another counts from 0, and one that is blocked says nothing. A sum without their
 counts would fall, and a scraper takes each fall for a new beginning: it would count all other processes once more. What
@@ -36,7 +36,7 @@ class _Count(Generic[C]):
         return self.present if self.past is None else self.present.plus(self.past)
 
 
-class Totals:
+class Sums:
     """One a listener."""
 
     def __init__(self) -> None:

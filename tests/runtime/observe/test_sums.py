@@ -9,7 +9,7 @@ from framework.core.statistics import Histogram
 from framework.model.snapshot import GroupSnapshot, Snapshot
 from framework.runtime.observe.metrics import families
 from framework.runtime.observe.openmetrics import SERIES_MAX, Sample, text_of
-from framework.runtime.observe.totals import Totals
+from framework.runtime.observe.sums import Sums
 from tests.runtime.observe.asking import series
 
 STARTING = {"error": "it has ended, and is started again", "is_starting": True}
@@ -32,13 +32,13 @@ def worker(number: int, session: str, *handled: int) -> dict[str, Any]:
     return {"worker": number, "snapshot": asdict(picture)}
 
 
-def look(totals: Totals, *workers: dict[str, Any]) -> dict[str, float]:
-    return series(text_of(families(workers, "1", totals=totals)))
+def look(sums: Sums, *workers: dict[str, Any]) -> dict[str, float]:
+    return series(text_of(families(workers, "1", sums=sums)))
 
 
 def test_a_sum_never_falls_when_a_process_is_replaced_or_says_nothing_or_a_group_begins_anew() -> None:
     """A scraper would take the fall for a new beginning of all, and count the other processes once more."""
-    totals = Totals()
+    sums = Sums()
     looks: list[tuple[int, list[dict[str, Any]]]] = [
         (7, [worker(0, "a", 5), worker(1, "b", 2)]),
         (7, [{"worker": 0, **STARTING}, worker(1, "b", 2)]),
@@ -51,22 +51,22 @@ def test_a_sum_never_falls_when_a_process_is_replaced_or_says_nothing_or_a_group
     ]
 
     for count, workers in looks:
-        found = look(totals, *workers)
+        found = look(sums, *workers)
         assert (count, count) == (found[HANDLED], found[TIMED]), workers
 
 
 def test_each_process_alone_goes_on_counting_when_it_is_replaced() -> None:
-    totals = Totals()
+    sums = Sums()
     for session, handled in (("a", 5), ("b", 1)):
-        found = series(text_of(families([worker(3, session, handled)], "1", by_worker=True, totals=totals)))
+        found = series(text_of(families([worker(3, session, handled)], "1", by_worker=True, sums=sums)))
 
     assert 6 == found['framework_app_messages_total{consumer_group="billing",outcome="handled",worker="3"}']
 
 
 def test_a_process_that_says_nothing_is_not_ready_and_lives_only_while_it_starts() -> None:
-    starting = look(Totals(), worker(0, "a", 5), {"worker": 1, **STARTING})
-    blocked = look(Totals(), worker(0, "a", 5), {"worker": 1, **BLOCKED})
-    alone = look(Totals(), {"worker": 0, **BLOCKED})
+    starting = look(Sums(), worker(0, "a", 5), {"worker": 1, **STARTING})
+    blocked = look(Sums(), worker(0, "a", 5), {"worker": 1, **BLOCKED})
+    alone = look(Sums(), {"worker": 0, **BLOCKED})
 
     names = ("framework_app_ready", "framework_app_live", "framework_app_not_ready_reasons")
     assert [0, 1, 1] == [starting[name] for name in names]
@@ -75,8 +75,8 @@ def test_a_process_that_says_nothing_is_not_ready_and_lives_only_while_it_starts
 
 
 def test_so_many_series_are_kept_and_others_are_shown_as_they_are() -> None:
-    totals = Totals()
-    kept = [totals.keep("x", 0, Sample((("figure", str(number)),), 1)) for number in range(SERIES_MAX + 1)]
+    sums = Sums()
+    kept = [sums.keep("x", 0, Sample((("figure", str(number)),), 1)) for number in range(SERIES_MAX + 1)]
 
     assert [True] * SERIES_MAX + [False] == kept
-    assert SERIES_MAX == len(list(totals.of("x")))
+    assert SERIES_MAX == len(list(sums.of("x")))

@@ -1,0 +1,90 @@
+"""Each figure says what happened: of sends, of groups of engines, of plugins, and by the names that users know."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from framework import App, Message, consumer
+from framework.core.statistics import Sends
+from framework.errors import RequestTimedOut
+from framework.hooks import hookimpl
+from framework.hooks.host import PluginHost
+from framework.model.snapshot import Snapshot
+from framework.runtime.observe.metrics import families
+from framework.runtime.observe.openmetrics import text_of
+from framework.testing import Harness
+from tests.runtime.observe.asking import series
+from tests.runtime.test_engine_groups import Engine, host, revenue
+
+NAMESPACE = {"cluster": {"namespace": "tenant"}}
+
+
+def shown(picture: Snapshot) -> dict[str, float]:
+    return series(text_of(families([{"worker": 0, "snapshot": asdict(picture)}], "1")))
+
+
+def test_messages_that_were_sent_are_counted_one_by_one_and_those_that_were_not_by_their_error() -> None:
+    sends = Sends()
+    sends.ended(100, 0.02, None)
+    sends.ended(3, 5.0, RequestTimedOut("no answer"))
+    sends.ended(1, 0.02, None)
+    picture = Snapshot(
+        "shop", "m", is_ready=True, groups=(), budget_used=0, budget_limit=0, sends=sends.times.picture(),
+        sent=sends.messages,
+    )  # fmt: skip
+
+    found = shown(picture)
+    assert 101 == found["messaging_client_sent_messages_total"]
+    assert 3 == found['messaging_client_sent_messages_total{error_type="RequestTimedOut"}']
+    assert 3 == found['messaging_client_operation_duration_seconds_count{operation="send"}']
+
+
+@consumer("orders", "billing")
+async def bill(message: Message) -> None:
+    await asyncio.sleep(0.01)
+
+
+def test_a_namespace_is_in_no_label() -> None:
+    """Groups and topics are named as settings and handlers name them."""
+    with Harness(bill, settings={**NAMESPACE, "observe": {"listen": "127.0.0.1:9464"}}) as desk:
+        desk.send("orders", "tea")
+        desk.settle()
+        found = shown(desk.snapshot())
+
+    assert 1 == found['messaging_process_duration_seconds_count{consumer_group="billing",topic="orders"}']
+    assert 0 == found['framework_app_lag_messages{consumer_group="billing",topic="%RETRY%billing"}']
+    assert not [name for name in found if "tenant" in name]
+
+
+@pytest.mark.parametrize("settings", [{}, NAMESPACE])
+def test_a_group_that_an_engine_consumes_has_its_messages_and_its_lag(settings: dict[str, Any]) -> None:
+    """Else no alert for dead letters fires for it."""
+    with Harness(revenue, settings=settings, plugins=host(Engine())) as desk:
+        found = shown(desk.snapshot())
+
+    group = 'consumer_group="revenue"'
+    assert [200, 3, 1] == [
+        found[f'framework_app_messages_total{{{group},outcome="{outcome}"}}']
+        for outcome in ("handled", "retried", "dead_lettered")
+    ]
+    assert 7 == found[f'framework_app_lag_messages{{{group},topic="clicks"}}']
+    assert 12.5 == found[f'framework_app_engine_figure{{{group},figure="batch_ms"}}']
+
+
+def test_a_plugin_that_has_not_failed_has_a_count_of_failures() -> None:
+    """A counter that begins with 1 hides its first failure from every rate."""
+
+    class Quiet:
+        @hookimpl
+        def app_started(self, app: App) -> None: ...
+
+    with Harness(bill, plugins=PluginHost(objects={"quiet": Quiet()}, discover=tuple)) as desk:
+        found = shown(desk.snapshot())
+
+    assert 0 == found['framework_app_plugin_failures_total{plugin="quiet"}']
+    assert 0 == found['framework_app_plugin_slow_calls_total{plugin="quiet"}']
+    assert not [name for name in found if "once_memory" in name], "what is built in is no plugin of anybody's"
