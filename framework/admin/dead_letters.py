@@ -316,7 +316,7 @@ class Cause:
         self.first_ms = min(self.first_ms, letter.dead_ms) if self.count else letter.dead_ms
         self.last_ms = max(self.last_ms, letter.dead_ms)
         self.attempts.add(letter.attempts)
-        self.reason = self.reason if self.reason == letter.reason else _masked(letter.reason)
+        self.reason = self.reason if self.reason == letter.reason else masked(letter.reason)
         self.count += 1
 
 
@@ -326,10 +326,11 @@ def causes(found: Iterable[Letter]) -> list[Cause]:
     """
     by_cause: dict[tuple[str | None, str | None, str | None], Cause] = {}
     for letter in found:
-        key = (letter.error, _masked(letter.reason), letter.line)
+        key = (letter.error, masked(letter.reason), letter.line)
         by_cause.setdefault(key, Cause(letter.error, letter.reason, letter.line)).add(letter)
     return sorted(by_cause.values(), key=lambda each: (-each.count, each.first_ms))
 
 
-def _masked(reason: str | None) -> str | None:
+def masked(reason: str | None) -> str | None:
+    """With `#` for each figure."""
     return None if reason is None else _DIGITS.sub("#", reason)

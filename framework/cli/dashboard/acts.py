@@ -58,6 +58,7 @@ def live_plan(visit: Visit, what: str) -> ActPlan:
     reach, blocked = _here(group)
     rows = [{"paused": "yes" if each["is_paused"] else "no", **each} for each in group.pictures]
     to = visit.text("to")
+    now_here = outlook(group.pictures).replace("handlers", "Handlers", 1)
     now = sorted({int(each["concurrency"]) for each in group.pictures})
     plan = ActPlan(
         f"{what.capitalize()} {group.name}", group.name, f"/act/{what}", what.capitalize(), reach,
@@ -73,12 +74,12 @@ def live_plan(visit: Visit, what: str) -> ActPlan:
                 f"No handler starts {until} somebody resumes the group; handlers that run finish.",
                 "Members keep their queues, so nobody else handles these messages; the lag grows.",
                 "It ends with the process: a restart does what the settings say.",
-                outlook(group.pictures),
+                now_here,
             ]
             if not blocked and group.is_paused:
                 plan.blocked = "it is paused already"
         case "resume":
-            plan.effects = ["Handlers start again with what waits.", outlook(group.pictures)]
+            plan.effects = ["Handlers start again with what waits.", now_here]
             if not blocked and not any(each["is_paused"] for each in group.pictures):
                 plan.blocked = "it is not paused"
         case _:

@@ -157,7 +157,7 @@ class GroupLook:
         if self.health is None:
             return [f"cannot be looked at: {self.positions}"]
         standing = [
-            f"{queue} stands still: no progress for {words.age_ms(for_ms)}, and {words.count(lag)} messages wait"
+            f"{queue} stands still: no progress in the last {words.age_ms(for_ms)}; {words.count(lag)} messages wait"
             for queue, (for_ms, lag) in self.track.standing.items()
         ]
         more = [f"and {len(standing) - STANDING_MAX} more queues stand still"] if len(standing) > STANDING_MAX else []

@@ -244,6 +244,12 @@ class Drives:
         page.get_by_label("Token").fill(shop.scene.token)
         page.get_by_role("button", name="Open", exact=True).click()
         page.get_by_role("heading", name="billing: queues").wait_for()
+        page.context.clear_cookies()
+        page.goto(shop.scene.url)
+        page.get_by_label("Token").wait_for()
+        page.goto(shop.scene.login)
+        page.get_by_role("heading", name="Overview").wait_for()
+        assert shop.scene.token not in page.url
 
     def test_a_body_is_shown_when_somebody_asks(self, shop: Shop) -> None:
         shop.go("/dead-letters?group=billing")

@@ -182,11 +182,13 @@ def queue_map(visit: Visit) -> BrowserPage:
 
 def _queue(group: GroupLook, found: Positions, row: QueuePosition, short: dict[str, str]) -> dict[str, Any]:
     here = _here(group, row.queue)
-    end = row.end
+    end, state = row.end, _state(row, here)
+    standing = group.track.standing.get(row.queue)
+    still = f"no progress in the last {words.age_ms(standing[0])}" if standing else None
     done = None if row.offset is None or not end else min(max(row.offset / end * 100, 0), 100)
     return {
         "queue": row.queue,
-        "state": _state(row, here),
+        "state": words.STANDING if standing and state in (words.BEHIND, words.FLOWING) else state,
         "owner": row.owner,
         "short": short.get(row.owner or ""),
         "offset": row.offset,
@@ -194,7 +196,7 @@ def _queue(group: GroupLook, found: Positions, row: QueuePosition, short: dict[s
         "lag": row.lag,
         "behind_s": row.lag_s,
         "percent": done,
-        "why": found.unknown.get(str(row.queue)) or (here or {}).get("reason"),
+        "why": found.unknown.get(str(row.queue)) or (here or {}).get("reason") or still,
         "pulled": here["next_offset"] if here else None,
         "held": here["messages"] if here else None,
         "running": here["running"] if here else None,
