@@ -67,7 +67,7 @@ class ReplayPlan:
     places: Sequence[LetterQueue]
     choice: LetterChoice
     limit: int | None
-    """So many are sent at most."""
+    """So many are sent at most, or fail: no other one is tried in the place of one that fails."""
     to_retry: bool
     marks: str | None = None
     """The topic that gets a mark for each, where they are to be dropped and not to be sent."""
@@ -138,13 +138,13 @@ def run(admin: Admin, planned: ReplayPlan, pace: Callable[[], None]) -> Iterator
     """Send what is planned, oldest first; `pace` is called before each send. Raises BrokerUnreachable at the first one
     whose fate is not known: where it was stored all the same, the next replay finds it.
     """
-    sender, front, sent = _Sender(admin, planned), _Front(admin, planned), 0
+    sender, front, tried = _Sender(admin, planned), _Front(admin, planned), 0
     for each in planned.places:
         if each.end > max(each.reach, each.begin):
             _commit(admin, reach_group(admin, planned.group), each.queue, each.end)
     try:
         for letter in letters(admin, planned.places, Scan()):
-            if sent == planned.limit:
+            if tried == planned.limit:
                 break
             if not planned.choice.has(letter):
                 front.hold(letter)
@@ -154,7 +154,7 @@ def run(admin: Admin, planned: ReplayPlan, pace: Callable[[], None]) -> Iterator
                 front.hold(letter)
             else:
                 front.pass_over(letter)
-            sent += outcome.what == "sent"
+            tried += outcome.what != "skipped"
             yield outcome
     finally:
         front.store()

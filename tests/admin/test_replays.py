@@ -189,6 +189,14 @@ def test_a_choice_leaves_the_others_and_sends_none_twice(box: ThreadBox, admin: 
     assert [(4, 0, 0)] * 2 == [(each.done, each.waiting, each.end - each.begin) for each in places if each.end]
 
 
+def test_of_so_many_none_but_those_that_were_planned_is_tried(
+    box: ThreadBox, admin: Admin, topic: str, group: str
+) -> None:
+    """Where each fails, since the group has no retry topic, a limit is one all the same."""
+    die(box, group, topic, 5)
+    assert Counter(failed=2) == replayed(admin, group, limit=2, to_retry=True)
+
+
 def test_letters_that_came_behind_a_replay_are_not_looked_for(
     box: ThreadBox, admin: Admin, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

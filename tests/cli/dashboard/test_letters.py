@@ -131,6 +131,7 @@ def test_those_that_are_meant_are_passed_over_from_among_the_others(who: Visitor
     answer = who.post("/act/drop", group="billing", typed="billing", reason="KeyError", limit="3")
     assert 303 == answer.status, text(answer)
     assert {"sent": 3} == dict(done(who, answer.headers["location"]).tally)
+    assert "<dt>passed over</dt><dd>3</dd>" in who.get(answer.headers["location"])
     page = who.get("/dead-letters?group=billing&from=100")
     assert [8, 7, 6, 4, 2, 0] == keys(page)[-6:]
     assert "117 wait; 3 more were replayed or passed over" in page

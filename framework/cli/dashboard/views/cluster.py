@@ -16,6 +16,11 @@ from framework.wire import exchanges
 
 TOPICS_MAX = 300
 QUEUES_MAX = 512
+OUTCOMES = {
+    "replay": {"sent": "sent", "skipped": "sent before", "failed": "failed"},
+    "drop": {"sent": "passed over", "skipped": "dealt with before", "failed": "failed"},
+}
+"""What a job calls what became of its letters."""
 DOCTOR_SECONDS = 1.0
 """Between two looks at a queue that may be stuck: short, since somebody waits for the page."""
 
@@ -108,6 +113,6 @@ def job(visit: Visit) -> BrowserPage:
     found = visit.desk.jobs.of(visit.text("id"))
     if found is None:
         raise HttpRefused(404, "there is no such job: only the last fifty are kept, and none past the dashboard's end")
-    return BrowserPage(
-        "job.html", f"Job {found.id}", {"job": found, "tally": dict(found.tally)}, is_live=found.state == "running"
-    )
+    said = OUTCOMES[found.what]
+    shown = {"job": found, "tally": {said[what]: number for what, number in list(found.tally.items())}}
+    return BrowserPage("job.html", f"Job {found.id}", shown, is_live=found.state == "running")
