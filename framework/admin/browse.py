@@ -26,6 +26,8 @@ class Scan:
 
     scanned: int = 0
     """Offsets that were passed, also those that a filter of the broker's left out."""
+    read_bytes: int = 0
+    """What brokers sent for them."""
     gone: list[str] = field(default_factory=list)
     """Ranges that were asked for and are not there any more."""
 
@@ -110,6 +112,7 @@ def _run(admin: Admin, wanted: Filter, span: Span, scan: Scan) -> Iterator[Messa
     try:
         while offset < span.end:
             pulled = pulls.pull(offset, span.end, ahead=True)
+            scan.read_bytes += len(pulled.data)
             for message in stored.decode(pulled.data, span.queue, offset_delta=pulled.offset_delta):
                 # A tag's hash is all that a broker looks at.
                 if message.queue_offset < span.end and (not wanted.tag_set or message.tags in wanted.tag_set):

@@ -20,7 +20,7 @@ from framework.net.http.messages import HttpRefused
 SCANNED_MAX = 20_000
 BYTES_MAX = 256 * 1024 * 1024
 """Of letters that a page looks at, beside their number: some seconds' reading."""
-BLOCK = 500
+BLOCK_MIN, BLOCK_MAX = 20, 1000
 REASON_MAX = 200
 """Of a reason, that a search for it has."""
 PAGE = 50
@@ -101,21 +101,21 @@ def _finds(cause: Cause) -> str:
 
 
 def _newest(admin: Admin, places: Sequence[LetterQueue], scan: Scan, *, is_all: bool) -> Iterator[Letter]:
-    """Block by block from the end of each queue, as far as a page may look."""
+    """Block by block from the end of each queue, as far as a page may look: the first one tells how large they are."""
     ends = {each.queue: each.end for each in places}
-    size = 0
-    while size < BYTES_MAX and scan.scanned < SCANNED_MAX:
+    count = BLOCK_MIN
+    while scan.read_bytes < BYTES_MAX and scan.scanned < SCANNED_MAX:
         block = [
-            replace(each, low=max(begin, ends[each.queue] - BLOCK), end=ends[each.queue])
+            replace(each, low=max(begin, ends[each.queue] - count), end=ends[each.queue])
             for each in places
             if (begin := each.low if is_all else each.begin) < ends[each.queue]
         ]
         if not block:
             return
-        for letter in dead_letters.letters(admin, block, scan, is_all=is_all):
-            size += len(letter.message.body)
-            yield letter
+        yield from dead_letters.letters(admin, block, scan, is_all=is_all)
         ends |= {each.queue: each.low for each in block}
+        mean = max(scan.read_bytes // max(scan.scanned, 1), 1) * len(block)
+        count = min(max((BYTES_MAX - scan.read_bytes) // mean, 1), BLOCK_MAX)
 
 
 def _noted(admin: Admin, found: Iterator[Letter], choice: LetterChoice, rows: list[dict[str, Any]]) -> Iterator[Letter]:

@@ -187,14 +187,16 @@ def tail(visit: Visit) -> BrowserPage:
             wrapped, wanted = admin.wrapped(topic), Filter(tags=tag or "*")
             most = min(TAIL, max(LOOKED_AT_MAX // len(browse.readable(admin, wrapped)), 1))
             spans = browse.spans(admin, wrapped, Moment("last", most))
-            shown = (
-                row_of(each) for each in browse.messages(admin, wanted, spans, scan) if not key or key in each.keys
+            found = tried(
+                lambda: deque(
+                    (each for each in browse.messages(admin, wanted, spans, scan) if not key or key in each.keys),
+                    maxlen=TAIL,
+                )
             )
-            found = tried(lambda: list(deque(shown, maxlen=TAIL)))
             if isinstance(found, FrameworkError):
                 gone = reason_of(found)
             else:
-                rows = found[::-1]
+                rows = [row_of(each) for each in reversed(found)]
     return BrowserPage(
         "tail.html",
         f"Tail {topic}" if topic else "Tail",
