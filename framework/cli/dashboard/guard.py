@@ -17,6 +17,8 @@ from framework.net.http.messages import HttpRefused, HttpRequest
 SESSION_MS = 12 * 3_600_000
 SESSIONS_MAX = 64
 TOKEN_BYTES = 32
+WRONG_SAID_MAX = 10
+"""Wrong tokens that the log hears of within a minute: a thousand come a second from one that guesses."""
 CSRF = "csrf"
 
 
@@ -43,6 +45,8 @@ class Guard:
     now_ms: Callable[[], int]
     chance: Callable[[int], bytes]
     _sessions: dict[str, Session] = field(default_factory=dict)
+    _wrong: tuple[int, int] = (0, 0)
+    """A minute, and how many tokens were wrong in it."""
 
     @property
     def cookie(self) -> str:
@@ -84,6 +88,15 @@ class Guard:
         made = Session(self.chance(TOKEN_BYTES).hex(), self.chance(TOKEN_BYTES).hex(), now_ms + SESSION_MS)
         self._sessions[made.id] = made
         return made
+
+    def said_of_wrong(self) -> str:
+        """What the log is to say of one more wrong token; nothing, where it has said enough within this minute."""
+        minute = self.now_ms() // 60_000
+        count = self._wrong[1] + 1 if self._wrong[0] == minute else 1
+        self._wrong = minute, count
+        if count > WRONG_SAID_MAX:
+            return ""
+        return "wrong token" if count < WRONG_SAID_MAX else "wrong token; no more is said of them within this minute"
 
     def close(self, session: Session) -> None:
         self._sessions.pop(session.id, None)

@@ -111,7 +111,8 @@ class Site:
         to = _inside(path, dict(parse_qsl(query)))
         session = self.guard.open(fields.get("token", ""))
         if session is None:
-            self.desk.audit("dashboard refused", address=request.peer, reason="wrong token")
+            if reason := self.guard.said_of_wrong():
+                self.desk.audit("dashboard refused", address=request.peer, reason=reason)
             return self._ask_for_token(
                 nonce, 401, "That is not the token. It is printed where the dashboard was started.", to
             )

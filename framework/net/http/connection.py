@@ -155,6 +155,8 @@ class HttpConnection(asyncio.Protocol):
             raise HttpRefused(431, f"a header has {self._limits.header_bytes} bytes at most")  # it came all at once
         if not is_welcome(headers.get("host"), server.hosts, is_loopback=server.is_loopback):
             raise HttpRefused(421, "the header Host names another server; ask by its address")
+        if "transfer-encoding" in headers and "content-length" in headers:
+            raise HttpRefused(400, "a body has a length or comes in chunks, not both")  # a proxy may read the other one
         length = headers.get("content-length", "0")
         if len(length) > 12 or int(length) > self._limits.body_bytes:
             raise HttpRefused(413, f"a body has {self._limits.body_bytes} bytes at most")

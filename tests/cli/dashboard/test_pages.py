@@ -138,6 +138,19 @@ def test_without_the_token_nothing_is_seen(box: ThreadBox, address: str) -> None
     assert not stranger.cookie
 
 
+def test_whoever_guesses_tokens_fills_no_log_and_keeps_nobody_out(box: ThreadBox) -> None:
+    now_ms = NOW_MS
+    who = visitor(box.address, now_ms=lambda: now_ms)
+    for _ in range(1000):
+        assert 401 == who.open("guess" * 9).status
+    assert 10 == len(who.audits)
+    assert "no more is said" in str(who.audits[-1][1]["reason"])
+    assert 303 == who.open().status
+    now_ms += 60_000
+    who.open("guess" * 9)
+    assert "wrong token" == who.audits[-1][1]["reason"]
+
+
 @pytest.mark.parametrize(
     ("wanted", "led_to"),
     [

@@ -184,6 +184,7 @@ def test_of_requests_sent_ahead_little_is_read_while_one_is_answered() -> None:
         (505, b"GET /echo HTTP/9.9\r\nHost: localhost\r\n\r\n"),
         (400, b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n"),
         (400, b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"),
+        (400, get("/echo", verb="POST", more="Content-Length: 1\r\nTransfer-Encoding: chunked\r\n") + b"0\r\n\r\n"),
         (400, get("http://127.0.0.1/echo")),
         (400, get("//evil.example/echo")),
         (421, get("/echo", host="evil.example")),
