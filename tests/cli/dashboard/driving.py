@@ -178,8 +178,13 @@ class Drives:
         page = shop.page
         shop.go("/group?group=tracking")
         page.get_by_role("link", name="Pause…").click()
+        page.get_by_label("For", exact=True).fill("30m")
+        page.get_by_label(re.compile("^Reason")).fill("the <b>bank</b> is down")
+        page.get_by_role("button", name="Plan", exact=True).click()
+        page.get_by_text("No handler starts for 30m").wait_for()
         shop.press("Pause", "tracking")
         page.get_by_role("status").filter(has_text="Done").wait_for()
+        shop.go_until("/group?group=tracking", "paused by dashboard session .*: the <b>bank</b> is down")
         shop.go_until("/group?group=tracking", "Resume…")
         page.get_by_role("link", name="Resume…").click()
         shop.press("Resume", "tracking")
@@ -210,6 +215,20 @@ class Drives:
         shop.go_until("/plan/drop?group=shipping", "[1-9][0-9]* dead letters are passed over")
         shop.press("Pass over", "shipping")
         page.get_by_role("status").filter(has_text="Done").wait_for()
+
+    def test_one_dead_letter_is_passed_over_from_its_page(self, shop: Shop) -> None:
+        page = shop.page
+        shop.go_until("/dead-letters?group=billing", "KeyError")
+        letter = page.locator("tbody th a[href^='/dead-letter?']").first
+        message = letter.inner_text()
+        letter.click()
+        page.get_by_role("link", name="Pass this one over…").click()
+        page.get_by_text("1 dead letter is passed over").wait_for()
+        shop.press("Pass over", "billing")
+        page.wait_for_url("**/job?id=*")
+        page.locator("main .state").filter(has_text="done").wait_for()
+        assert message not in shop.go("/dead-letters?group=billing").inner_text()
+        assert message in shop.go("/dead-letters?group=billing&all=yes").inner_text()
 
     def test_a_long_replay_is_stopped(self, shop: Shop) -> None:
         page = shop.page
@@ -244,8 +263,7 @@ class Drives:
         page.get_by_label("Token").fill(shop.scene.token)
         page.get_by_role("button", name="Open", exact=True).click()
         page.get_by_role("heading", name="billing: queues").wait_for()
-        page.context.clear_cookies()
-        page.goto(shop.scene.url)
+        page.get_by_role("button", name="Leave").click()
         page.get_by_label("Token").wait_for()
         page.goto(shop.scene.login)
         page.get_by_role("heading", name="Overview").wait_for()

@@ -6,7 +6,7 @@ from typing import Any
 
 from framework.admin import doctor, facts
 from framework.admin.findings import tried
-from framework.admin.topics import readers
+from framework.admin.topics import TopicView, readers, stored_a_second
 from framework.admin.topics import topics as all_topics
 from framework.cli.commands.doctor import unknown_lines, verdict
 from framework.cli.dashboard.desk import BrowserPage, Visit
@@ -61,6 +61,9 @@ def topic(visit: Visit) -> BrowserPage:
                     "trouble": bad,
                 }
             )
+        unknown: dict[str, str] = {}
+        view = TopicView(wrapped, len(route.readable), tuple({queue.broker: None for queue in route.readable}))
+        in_s = stored_a_second(admin, view, unknown)
         groups = sorted(set().union(*readers(admin, wrapped).found.values()))
         named = [admin.unwrapped(each) for each in groups]
     known = [each["kept"] for each in rows]
@@ -72,6 +75,7 @@ def topic(visit: Visit) -> BrowserPage:
             "rows": rows,
             "left_out": max(len(route.readable) - QUEUES_MAX, 0),
             "groups": named,
+            "in_s": in_s,
             "kept": None if None in known else sum(known),
             "looked": visit.look.groups,
         },
