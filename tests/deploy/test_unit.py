@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import signal
@@ -19,6 +20,7 @@ from tests.docs import words
 from tests.patience import wait_until
 
 Started = Callable[[Process], Process]
+PAGE = (files.ROOT / "docs/deploy/systemd.md").read_text()
 
 
 def test_systemd_takes_it(tmp_path: Path) -> None:
@@ -55,6 +57,41 @@ def test_only_the_parent_gets_the_signal_and_no_restart_repeats_a_mistake() -> N
     assert ["on-failure"] == service["Restart"]
     never = {int(code) for code in service["RestartPreventExitStatus"][0].split()}
     assert {ExitCode.USAGE, ExitCode.CONFIGURATION} == never
+
+
+def test_what_an_outage_ends_is_tried_again_for_as_long_as_it_lasts() -> None:
+    assert ["0"] == files.unit()["Unit"]["StartLimitIntervalSec"]
+    assert int(files.unit()["Service"]["RestartSec"][0]) > 0
+
+
+def test_it_may_do_little() -> None:
+    """systemd's own measure, 0 to 10: below 2 nothing is left that a process with sockets and files can be denied."""
+    tool = shutil.which("systemd-analyze")
+    if tool is None:
+        return
+    command = [tool, "security", "--offline=yes", "--threshold=20", str(files.UNIT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert 0 == done.returncode, done.stdout
+
+
+def test_the_page_makes_the_user_and_each_place_that_the_unit_names_and_asks_as_that_user() -> None:
+    """Its folder of sockets is that user's alone: root itself finds no application there."""
+    service = files.unit()["Service"]
+    shell = "\n".join(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL))
+    (user,), (start,) = service["User"], service["ExecStart"]
+    command, *_, settings = shlex.split(start)
+    asking = [line for line in shell.splitlines() if re.search(r"framework-app (check|health)", line)]
+
+    assert re.search(rf"^sudo useradd .* {user}$", shell, re.MULTILINE)
+    assert f"venv {Path(command).parents[1]}\n" in shell
+    assert f" {settings}\n" in shell
+    assert f"{service['WorkingDirectory'][0]}/orders.py\n" in shell
+    assert f"/etc/systemd/system/{files.UNIT.name}\n" in shell
+    for line in re.findall(r"^sudo install .* (deploy/\S+) ", shell, re.MULTILINE):
+        assert (files.ROOT / line).is_file(), line
+    assert 2 == len(asking)
+    assert all(line.startswith(f"sudo -u {user} ") for line in asking)
 
 
 def test_what_it_keeps_is_in_the_folder_that_it_may_write(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from framework.model.contracts import COMMANDS
 from tests.docs.blocks import ROOT
 
 OTHERS = frozenset({
-    "cat", "cd", "cp", "curl", "docker", "echo", "export", "helm", "jq", "journalctl", "kill", "kubectl", "mkdir",
-    "mqadmin", "pip", "pytest", "python", "source", "spark-submit", "systemctl", "tee", "uvicorn",
+    "cat", "cd", "cp", "curl", "docker", "echo", "export", "helm", "install", "jq", "journalctl", "kill", "kubectl",
+    "mkdir", "mqadmin", "pip", "pytest", "python", "python3", "source", "spark-submit", "systemctl", "tee", "useradd",
+    "uvicorn",
 })  # fmt: skip
 """Commands of the system; what follows them is not ours to judge, but for a command of ours that they start."""
 TARGETS = frozenset(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -31,7 +32,7 @@ def lines(text: str) -> list[str]:
 
 def mistake(line: str) -> str | None:
     """What is wrong with a command line."""
-    for part in _commands(re.sub(r"\$\([^)]*\)", "SUBSTITUTED", line)):
+    for part in _commands(re.sub(r"\$\([^)]*\)", "SUBSTITUTED", re.sub(r"\bsudo -u \S+ ", "sudo ", line))):
         words = [word for word in part if not re.fullmatch(r"[A-Z_]+=.*", word)] if part else []
         while words and (words[0] in {"sudo", "exec", "time", "do"} or re.fullmatch(r"\w+=.*", words[0])):
             words = words[1:]
