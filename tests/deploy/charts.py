@@ -27,8 +27,15 @@ REFUSED = (
     "autoscaling.minReplicas=0",
     "leavingSeconds=10",
     "drainSecond=10",
+    "podDisruptionBudget.maxUnavailable=null",
+    "podDisruptionBudget.maxUnavailable=some",
+    "networkPolicy.brokerPorts=null",
+    "settings=null",
+    "podAnnotations.number=1",
 )
-"""What the chart's schema has no place for."""
+"""What the chart's schema has no place for. null takes a default away: brokerPorts without any would be every port."""
+WRONG = ("autoscaling.enabled=true,autoscaling.minReplicas=9", "autoscaling.enabled=true,autoscaling.maxReplicas=3")
+"""What the schema cannot know, and a template refuses."""
 
 
 def values_of(variant: str) -> Path | None:
@@ -70,7 +77,7 @@ def _complaints(helm: str, *, write: bool) -> Iterator[str]:
             path.write_text(text)
         elif not path.exists() or text != path.read_text():
             yield f"{path.relative_to(ROOT)} is not what helm makes of the chart: make helm-check WRITE=1"
-    for each in REFUSED:
+    for each in (*REFUSED, *WRONG):
         command = [helm, "template", RELEASE, str(CHART), "--kube-version", KUBERNETES_VERSION, "--set", each]
         if not subprocess.run(command, capture_output=True, check=False).returncode:
             yield f"helm takes --set {each}"
@@ -78,9 +85,8 @@ def _complaints(helm: str, *, write: bool) -> Iterator[str]:
 
 def main(helm: str, *options: str) -> int:
     complaints = list(_complaints(helm, write="--write" in options))
-    print(
-        "\n".join(complaints) or f"helm: {len(VARIANTS)} renderings are right, {len(REFUSED)} wrong values are refused"
-    )
+    said = f"helm: {len(VARIANTS)} renderings are right, {len(REFUSED + WRONG)} wrong values are refused"
+    print("\n".join(complaints) or said)
     return 1 if complaints else 0
 
 

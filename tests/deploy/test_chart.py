@@ -105,6 +105,10 @@ def test_the_other_values_arrive(tmp_path: Path) -> None:
     assert ["--workers", "2"] == container["command"][-2:]
     assert {"exec": {"command": ["sleep", "5"]}} == container["lifecycle"]["preStop"]
     assert [9500] == [each["containerPort"] for each in container["ports"]]
+    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    assert {"settings": "/etc/order-desk", "tmp": "/tmp", "once": "/var/lib/order-desk"} == mounts
+    assert set(mounts) == {each["name"] for each in files.pod(rendered("deployment")["Deployment"])["volumes"]}
+    assert [5432] == [each["port"] for each in rendered("deployment")["NetworkPolicy"]["spec"]["egress"][-1]["ports"]]
 
 
 def test_a_pod_with_workers_and_a_secret_turns_ready_and_drains(
@@ -113,7 +117,8 @@ def test_a_pod_with_workers_and_a_secret_turns_ready_and_drains(
     manifests = rendered("deployment")
     (tmp_path / "app").mkdir()
     shutil.copy(HANDLERS, tmp_path / "app" / "orders.py")
-    volumes = {"settings": ConfigMapVolume(tmp_path / "settings", manifests["ConfigMap"]["data"]).folder, "tmp": tmp}
+    settings = ConfigMapVolume(tmp_path / "settings", manifests["ConfigMap"]["data"])
+    volumes = {"settings": settings.folder, "tmp": tmp, "once": tmp_path / "once"}
     pod = Pod(manifests["Deployment"], "order-desk-x", tmp_path / "app", volumes=volumes, name_server=box)
     started(pod)
 
@@ -135,6 +140,28 @@ def test_templates_use_each_value_and_no_other() -> None:
     }
 
     assert set(leaves(VALUES)) == used
+
+
+def test_text_is_quoted_where_a_template_has_it() -> None:
+    """A namespace may be called 1234, and a URL may hold what YAML reads as its own."""
+    bare = [
+        found
+        for path in TEMPLATES
+        for found in re.findall(r":\s+\{\{ \.Values\.([A-Za-z.]+) \}\}$", path.read_text(), re.MULTILINE)
+    ]
+    assert "replicas" in bare
+    for path in bare:
+        schema = SCHEMA
+        for name in path.split("."):
+            schema = schema["properties"][name]
+        assert "enum" in schema or "integer" in schema["type"], path
+
+
+def test_a_value_that_is_taken_away_is_missed() -> None:
+    """With `null`. No port in a rule of a NetworkPolicy is every port."""
+    for name, of in {"": SCHEMA, **SCHEMA["properties"]}.items():
+        if isinstance(of, dict) and of.get("additionalProperties") is False:
+            assert set(of["required"]) == set(of["properties"]) - {"global"}, name
 
 
 def test_the_schema_knows_each_value_and_no_other() -> None:

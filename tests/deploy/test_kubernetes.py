@@ -131,7 +131,8 @@ def test_a_pod_may_do_no_more_than_it_needs(workload: dict[str, Any]) -> None:
     pod, found = files.pod(workload), files.container(workload)
     user, _, group = files.of_image("USER").text.partition(":")
     assert pod["automountServiceAccountToken"] is False
-    wanted = {"runAsNonRoot": True, "runAsUser": int(user), "runAsGroup": int(group)}
+    # fsGroup: a volume that is mounted can be written.
+    wanted = {"runAsNonRoot": True, "runAsUser": int(user), "runAsGroup": int(group), "fsGroup": int(group)}
     assert wanted.items() <= pod["securityContext"].items()
     assert {
         "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
