@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 import shlex
 import shutil
+import tomllib
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -47,7 +50,10 @@ def test_what_the_wheel_is_made_of_is_copied() -> None:
     taken = {word.removeprefix("./") for each in build if each.name == "COPY" for word in each.words}
     assert {"pyproject.toml", "README.md", "constraints.txt", "framework"} <= taken
     (install,) = [each.text for each in build if each.name == "RUN"]
-    assert "--constraint constraints.txt" in install
+    (pins,) = [each.text for each in build if each.name == "ENV"]
+    assert "PIP_CONSTRAINT=/src/constraints.txt" == pins, "an option would not reach what builds the wheel"
+    for wanted in tomllib.loads((files.ROOT / "pyproject.toml").read_text())["build-system"]["requires"]:
+        assert f"\n{re.split('[^a-z]', wanted)[0]}==" in (files.ROOT / "constraints.txt").read_text()
     assert '".[observe]"' in install, "probes and metrics need it"
 
 
@@ -77,6 +83,24 @@ def test_it_does_not_run_as_root_and_root_owns_what_it_runs() -> None:
 def test_its_commands_are_ours(each: files.Instruction) -> None:
     assert each.command is not None
     assert words.mistake(shlex.join(each.command)) is None
+
+
+def test_the_page_s_container_has_the_name_by_which_it_is_stopped_the_time_that_takes_and_brokers(
+    tmp_path: Path,
+) -> None:
+    page = re.sub(r"\\\n\s*", "", (files.ROOT / "docs/deploy/container.md").read_text())
+    run, _, stop = (shlex.split(line) for line in re.findall(r"^docker (?:run|exec|stop) .*", page, re.MULTILINE))
+    said = dict(pairwise(run))
+    variables = dict(word.split("=", 1) for option, word in pairwise(run) if option == "--env")
+    settings = files.settings_of((files.DEPLOY / "app" / files.SETTINGS).read_text(), tmp_path, variables)
+
+    assert said["--name"] == stop[-1]
+    assert settings.app.killed_after == int(said["--stop-timeout"]) * 1000
+    assert int(said["--stop-timeout"]) > files.stop_s(settings)
+    assert (
+        settings.cluster.name_servers
+        != files.settings_of((files.DEPLOY / "app" / files.SETTINGS).read_text(), tmp_path).cluster.name_servers
+    ), "there is none of that name outside of Compose"
 
 
 def test_its_port_is_that_of_the_listener(tmp_path: Path) -> None:
