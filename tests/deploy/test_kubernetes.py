@@ -19,7 +19,7 @@ from tests.deploy import files
 from tests.docs import words
 
 VERSIONS = ("1.28", "1.34")  # from when a probe has a grace of its own, to the newest that is everywhere
-OTHERS = {"Kustomization", "ScaledObject"}
+OTHERS = {"Kustomization", "ScaledObject", "PodMonitor"}
 """Kinds that Kubernetes itself does not know: held against rules of our own below."""
 ALL = [(path, each) for path, documents in files.manifests().items() for each in documents]
 LABELS = {"app.kubernetes.io/name": "order-desk"}
@@ -188,6 +188,14 @@ def test_the_network_policy_lets_pods_reach_what_the_settings_name(tmp_path: Pat
 
     assert {int(port), 10911} == spaces[host.partition(".")[2]]
     assert {53} == spaces["kube-system"]
+
+
+def test_prometheus_operator_finds_the_pods_and_their_port(workload: dict[str, Any]) -> None:
+    spec = files.of_kind("PodMonitor")["spec"]
+    (endpoint,) = spec["podMetricsEndpoints"]
+    assert {"selector", "podMetricsEndpoints"} == set(spec)
+    assert workload["spec"]["template"]["metadata"]["labels"] == spec["selector"]["matchLabels"]
+    assert {"port": files.container(workload)["ports"][0]["name"], "path": "/metrics", "interval": "15s"} == endpoint
 
 
 # KEDA
