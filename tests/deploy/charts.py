@@ -34,7 +34,11 @@ REFUSED = (
     "podAnnotations.number=1",
 )
 """What the chart's schema has no place for. null takes a default away: brokerPorts without any would be every port."""
-WRONG = ("autoscaling.enabled=true,autoscaling.minReplicas=9", "autoscaling.enabled=true,autoscaling.maxReplicas=3")
+WRONG = (
+    "autoscaling.enabled=true",
+    "autoscaling.enabled=true,autoscaling.group=billing,autoscaling.minReplicas=9",
+    "autoscaling.enabled=true,autoscaling.group=billing,autoscaling.maxReplicas=3",
+)
 """What the schema cannot know, and a template refuses."""
 
 

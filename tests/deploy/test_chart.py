@@ -62,10 +62,19 @@ def test_what_is_tested_here_is_what_helm_made_of_this_chart(variant: str) -> No
 def test_the_defaults_are_the_manifests() -> None:
     """So all that is tested of those, and what runs there, holds for the chart."""
     found = rendered("statefulset")
+    # Its own defaults have no group: helm would add it to those of whoever has others, and no such application starts.
+    wanted = {kind: with_settings_read(files.of_kind(kind)) for kind in found}
+    del wanted["ConfigMap"]["data"][files.SETTINGS]["consumers"]
 
     assert {"ConfigMap", "Service", "StatefulSet", "PodDisruptionBudget", "NetworkPolicy"} == set(found)
     for kind, manifest in found.items():
-        assert with_settings_read(files.of_kind(kind)) == with_settings_read(manifest)
+        assert wanted[kind] == with_settings_read(manifest)
+
+
+def test_no_default_is_about_a_group() -> None:
+    """helm adds the defaults to what is given: a name among them would be a mistake in every other application."""
+    assert not {"consumers", "plugins"} & set(VALUES["settings"])
+    assert "" == VALUES["autoscaling"]["group"]
 
 
 def test_scaling_by_lag_is_the_manifest_s_but_for_the_values() -> None:
