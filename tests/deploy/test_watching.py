@@ -121,6 +121,13 @@ def test_sends_and_pulls_are_not_taken_together() -> None:
             assert "operation" in query.replace("messaging_client_operation_", ""), where
 
 
+def test_ages_are_those_at_the_scrape() -> None:
+    """By `time()` an idle application is behind by up to what lies between two scrapes: a minute by default."""
+    for where, query in queries():
+        ages = set(re.findall(r"framework_app_oldest_\w+", query))
+        assert all(re.search(rf"timestamp\({age}(\{{[^}}]*\}})?\) - {age}", query) for age in ages), where
+
+
 def test_each_fault_has_its_alert() -> None:
     for name, metric in WANTED.items():
         assert metric in asked(ALERTS[name]["expr"]), name
