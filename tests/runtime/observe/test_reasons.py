@@ -167,6 +167,32 @@ def test_not_ready_while_a_group_waits_for_its_function_and_when_a_stop_has_begu
     assert "the application is stopping" in stopping.json["reasons"]
 
 
+def test_not_ready_while_the_handlers_of_a_topic_fail_all() -> None:
+    is_well = threading.Event()
+
+    @consumer("orders", "billing")
+    async def fail(message: Message) -> None:
+        if not is_well.is_set():
+            raise KeyError("card")
+
+    async def story() -> tuple[Page, Page, Page]:
+        async with box() as broker:
+            await send(broker, "orders", *["x"] * 4)
+            async with observed(broker, fail, group={"breaker": 2}) as (app, port):
+                await until(lambda: any("one at a time is tried" in each for each in app.snapshot().not_ready))
+                found = await both(port)
+                is_well.set()
+                await until(lambda: app.is_ready)
+                return *found, await page(port, "/ready")
+
+    ready, live, after = run(story)
+
+    assert (503, 200, 200) == (ready.status, live.status, after.status)
+    (reason,) = ready.json["reasons"]
+    assert reason.startswith("group billing: the handler of orders fails: ")
+    assert "KeyError" in reason
+
+
 def test_not_live_while_a_queue_stands_still_for_no_known_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a defect would make it: its loop has ended, and nobody is told."""
     monkeypatch.setattr(standstill, "LOOK_SECONDS", 0.05)
@@ -297,11 +323,11 @@ def test_the_tests_above_and_beside_them_have_every_reason_there_is() -> None:
     here = {
         "the application is", "no group runs here", "no broker has accepted", "joins", "some members lock",
         "failed and is tried", "begin is not known", "are away", "keeps a copy", "workers are missing", "has stalled",
-        "has not answered", "waits for its", "its engine",
+        "has not answered", "waits for its", "its engine", "fails: ",
     }  # fmt: skip
     said = [
         line
-        for line in re.findall(r'(?:yield|return) f?"([^"]+)"', source)
+        for line in re.findall(r'(?:yield|return) \(?\s*f?"([^"]+)"', source)
         if "{reason}" not in line and line.strip(" <")
     ]
     assert len(here) == len(said), said
