@@ -187,7 +187,7 @@ class GroupSnapshot:
     is_lag_least: bool = False
     """It is at least that: of some queues it is not known, or not known as of now."""
     behind_ms: int | None = None
-    """Of the queue that is furthest behind, as far as known."""
+    """Of the queue that is furthest behind, as far as known; None where that would be 0 and some do not know."""
     rebalances: int = 0
     """How often its queues here became others, and how many came and went by that."""
     queues_gained: int = 0

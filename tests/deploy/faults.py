@@ -86,6 +86,15 @@ def lag_grows() -> Recording:
     return recording
 
 
+def lag_grows_at_a_rate() -> Recording:
+    """What waits is at the broker, and nobody here knows for how long."""
+    recording = Recording()
+    with desk(bill, rate="10/m") as opened:
+        _steps(opened, recording, BEFORE)
+        _steps(opened, recording, AFTER, 10)
+    return recording
+
+
 def paused() -> Recording:
     """Lag grows, and somebody wants it to."""
     recording = Recording()
@@ -349,6 +358,7 @@ RECORDED: Mapping[str, tuple[Callable[[], Recording], frozenset[str], str]] = {
     "worker is replaced": (worker_is_replaced, frozenset(), ""),
     "dead letters": (dead_letters, frozenset({"DeadLetters"}), 'framework_app_messages_total{outcome="dead_lettered"'),
     "lag grows": (lag_grows, frozenset({"LagGrowing"}), "framework_app_lag_messages"),
+    "lag grows at a rate": (lag_grows_at_a_rate, frozenset({"LagGrowing"}), "framework_app_lag_messages"),
     "queue stands still": (
         queue_stands_still, frozenset({"QueueWithoutProgress", "NotReady"}), "framework_app_stalled_queues",
     ),

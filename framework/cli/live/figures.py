@@ -97,7 +97,7 @@ def _held(picture: Any) -> Iterable[str]:
 def _row(name: str, pictures: list[Any], earlier: dict[int, Any], silent: int) -> dict[str, Any]:
     here = [(picture, group) for picture in pictures for group in picture["groups"] if group["own_name"] == name]
     groups = [group for _, group in here]
-    lags, behind = _known(groups, "lag"), _known(groups, "behind_ms")
+    lags, behind = _known(groups, "lag"), _behind(groups)
     oldest = max(_known(groups, "oldest_ms"), default=None)
     return {
         "group": name,
@@ -114,9 +114,16 @@ def _row(name: str, pictures: list[Any], earlier: dict[int, Any], silent: int) -
         "retries_at_brokers": None,  # for their delay to be over: brokers count nobody's
         "lag": sum(lags) if lags else None,
         "is_lag_least": bool(silent) or len(lags) < len(groups) or any(group["is_lag_least"] for group in groups),
-        "behind_s": max(behind) / 1000 if behind else None,
+        "behind_s": None if behind is None else behind / 1000,
         "oldest_s": None if oldest is None else oldest / 1000,
     }
+
+
+def _behind(groups: list[Group]) -> int | None:
+    """Of all processes. Where one does not know of its queues, that the others have nothing to do is no answer."""
+    known = max(_known(groups, "behind_ms"), default=0)
+    is_unknown = any(group["queues"] and group["behind_ms"] is None for group in groups)
+    return known if known or (not is_unknown and _known(groups, "behind_ms")) else None
 
 
 def _known(groups: list[Group], name: str) -> list[int]:

@@ -57,7 +57,6 @@ def group_picture(
     queues = tuple(_queue(pull, group, clock) for _, pull in sorted(group.owned.items()))
     at_work = pool.at_work()
     lags = [queue.lag for queue in queues if queue.lag is not None]
-    behind = [queue.behind_ms for queue in queues if queue.behind_ms is not None]
     onces = [handling.once for handling in group.plan.handling.values() if handling.once is not None]
     return GroupSnapshot(
         group=group.plan.name,
@@ -100,13 +99,19 @@ def group_picture(
         retries_waiting=pool.retrying,
         lag=sum(lags) if lags else None,
         is_lag_least=len(lags) < len(queues) or any(queue.is_lag_least for queue in queues),
-        behind_ms=max(behind, default=None),
+        behind_ms=_furthest([queue.behind_ms for queue in queues]),
         rebalances=group.moves.rebalances,
         queues_gained=group.moves.gained,
         queues_lost=group.moves.lost,
         times={topic: rates.times.picture() for topic, rates in sorted(group.rates.items()) if rates.times is not None},
         pulls={topic: rates.pulls.picture() for topic, rates in sorted(group.rates.items()) if rates.pulls is not None},
     )
+
+
+def _furthest(behind: Sequence[int | None]) -> int | None:
+    """Of the queue furthest behind. Where one does not know, that the others have nothing to do is no answer."""
+    known = max((each for each in behind if each is not None), default=0)
+    return known if known or (behind and None not in behind) else None
 
 
 def shown(settings: ConsumerSettings) -> dict[str, str]:
@@ -138,7 +143,8 @@ def _queue(pull: PullLoop, group: ConsumerGroup, clock: Clock) -> QueueSnapshot:
     held = [chunk.messages for chunk in window.chunks if chunk.count]
     began_ms, now_ms = clock.now_ms() - clock.monotonic() * 1000, clock.now_ms()
     lag = None if window.is_closed or flow.max_offset < 0 else max(flow.max_offset - window.committable, 0)
-    is_least = lag is not None and (flow.state is not QueueState.FLOWING or flow.failure is not None)
+    is_pulled = flow.state is QueueState.FLOWING and flow.failure is None and not pull.waits_for_rate
+    is_least = lag is not None and not is_pulled
     return QueueSnapshot(
         queue=str(pull.queue),
         state="held" if flow.is_tripped and flow.state is QueueState.FLOWING else flow.state.value,

@@ -22,7 +22,7 @@ import pytest
 from framework.cli import main
 from framework.cli.live import screen, top
 from framework.cli.live.figures import Figures, figures, lines_of
-from framework.model.snapshot import PauseSnapshot
+from framework.model.snapshot import GroupSnapshot, PauseSnapshot
 from tests.cli.live.played import Played, group, listening, picture, queue, worker
 
 ROOT = Path(__file__).parents[3]
@@ -81,6 +81,17 @@ def test_what_is_not_known_is_shown_as_unknown_and_at_least_as_such() -> None:
         figures([], [worker(picture(group(lag=12310))), GONE]),
     ):
         assert "12,310+" == lines_of(found)[1].split()[-3]
+
+
+def test_a_process_with_nothing_to_do_does_not_speak_for_one_that_does_not_know() -> None:
+    well, lost, idle = group(), group(behind_ms=None), group(behind_ms=None, queues=())
+
+    def behind(*groups: GroupSnapshot) -> Any:
+        (row,) = figures([], [worker(picture(each), number) for number, each in enumerate(groups)]).rows
+        return row["behind_s"]
+
+    assert [None, 0, None] == [behind(well, lost), behind(well, idle), behind(idle)]
+    assert 3 == behind(well, lost, group(behind_ms=3_000))
 
 
 @pytest.mark.parametrize(

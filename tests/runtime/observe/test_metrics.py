@@ -88,3 +88,20 @@ def test_a_plugin_that_has_not_failed_has_a_count_of_failures() -> None:
     assert 0 == found['framework_app_plugin_failures_total{plugin="quiet"}']
     assert 0 == found['framework_app_plugin_slow_calls_total{plugin="quiet"}']
     assert not [name for name in found if "once_memory" in name], "what is built in is no plugin of anybody's"
+
+
+def test_how_far_a_group_is_behind_is_not_0_where_what_waits_is_still_at_the_broker() -> None:
+    """A queue with nothing to do, such as the one for retries, does not speak for the others."""
+    with Harness(bill, settings={"consumers": {"billing": {"rate": "1/m"}}}) as desk:
+        calm = shown(desk.snapshot())
+        for number in range(20):
+            desk.send("orders", str(number))
+        desk.sleep("90s")
+        found = shown(desk.snapshot())
+
+    behind = 'framework_app_oldest_unhandled_timestamp_seconds{consumer_group="billing"}'
+    lag = 'framework_app_lag_messages{consumer_group="billing",topic="orders"}'
+    unknown = 'framework_app_lag_unknown_queues{consumer_group="billing",topic="orders"}'
+    assert behind in calm
+    assert behind not in found
+    assert 0 < found.get(lag, 0) + found[unknown], "0 messages, and of all queues it is known"
