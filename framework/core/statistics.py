@@ -131,10 +131,10 @@ class Rates:
         if self.pulls is not None:
             self.pulls.add(elapsed_ms / 1000)
 
-    def handled(self, now_ms: int, count: int, spent_ms: float) -> int | None:
+    def handled(self, now_ms: int, count: int, spent_ms: float) -> tuple[int, float] | None:
         """A worker left a chunk: `count` successes, and the time it spent there, which its failures share.
 
-        Where times are kept, it answers the class that these messages count to, by their mean.
+        Where times are kept, it answers the class that these messages count to, by their mean in seconds, and that.
         """
         if now_ms >= self._until_ms:
             self._turn(now_ms)
@@ -150,7 +150,8 @@ class Rates:
             self._unspent = count
             return None
         self._unspent = 0
-        return self.times.add(spent_ms / 1000 / count, count)
+        seconds = spent_ms / 1000 / count
+        return self.times.add(seconds, count), seconds
 
     def failed(self, now_ms: int) -> None:
         """One message is to be delivered again, or is a dead letter. Its time comes with its chunk's."""

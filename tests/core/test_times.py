@@ -34,10 +34,10 @@ def test_a_chunk_s_messages_count_by_their_mean_and_with_those_whose_time_comes_
     rates = Rates(BEGIN, times)
     rates.failed(BEGIN)
     assert rates.handled(BEGIN, 1, 0.0) is None
-    place = rates.handled(BEGIN, 2, 1_200.0)
-    assert BOUNDS_S.index(0.5) == place, "four messages, 300 ms each"
+    timed = rates.handled(BEGIN, 2, 1_200.0)
+    assert (BOUNDS_S.index(0.5), 0.3) == timed, "four messages, 300 ms each"
     assert {0.5: 4} == classes(times.picture())
-    assert BOUNDS_S.index(0.01) == rates.handled(BEGIN, 1, 8.0), "nothing of them is counted twice"
+    assert (BOUNDS_S.index(0.01), 0.008) == rates.handled(BEGIN, 1, 8.0), "nothing of them is counted twice"
     assert {0.5: 4, 0.01: 1} == classes(times.picture())
     assert pytest.approx(1.208) == times.picture().total
 

@@ -239,6 +239,7 @@ class OrderlyOutcomes:
         now_ms = self._clock.monotonic_ms()
         self._say_blocked(lane, messages[ends.done], ends.stay.reason)
         line.stay(now_ms, ends.stay.pause_ms, ends.stay.reason, tried=[places[index] for index in tried])
+        lane.desk.pull.left(places[0][0].chunk, 0)
 
     def _settled(self, lane: Lane, portion: Portion, index: int, result: object, event: str, now_ms: int) -> None:
         line, pull = lane.line, lane.desk.pull
@@ -265,6 +266,7 @@ class OrderlyOutcomes:
         if line.first is portion:  # else the queue is being given back: its next owner begins at what is committed
             line.roll_back(portion)
             line.stay(now_ms, pause_ms(result.pause), f"rolled back: {result.reason}", counts=False)
+            pull.left(portion.chunk, 0)
 
     def _stay(self, lane: Lane, portion: Portion, now_ms: int, wait_ms: int, reason: str, *, counts: bool) -> None:
         line = lane.line
@@ -272,6 +274,7 @@ class OrderlyOutcomes:
             return  # the queue is being given back: its next owner is given the message
         self._say_blocked(lane, line.message, reason)
         line.stay(now_ms, wait_ms, reason, counts=counts)
+        lane.desk.pull.left(portion.chunk, 0)  # its attempt took time, which counts before the next one
 
     def _say_blocked(self, lane: Lane, message: Message, reason: str) -> None:
         if not lane.line.last_error:

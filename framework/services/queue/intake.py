@@ -84,7 +84,7 @@ TRACE_PARENT = "traceparent"
 _TRACE_AT, _TRACE_PARTS = 1, 4
 
 
-def show_example(times: Histogram, place: int, chunk: Chunk, seconds: float, clock: Clock) -> None:
+def show_example(times: Histogram, place: int, seconds: float, chunk: Chunk, clock: Clock) -> None:
     """The last message that a worker began in this chunk, where that class has had none for a while."""
     now_ms, index = clock.now_ms(), min(chunk.next, chunk.count) - 1
     if not times.wants_example(place, now_ms) or not 0 <= index < len(chunk.messages):

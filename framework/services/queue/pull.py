@@ -354,9 +354,9 @@ class PullLoop:
             if self.flow.held_because is not None:
                 self.bell.ring()
         now = self.left_at = self._clock.monotonic()
-        place = self.rates.handled(int(now * 1000), ended, chunk.spent * 1000)
-        if place is not None and self.rates.times is not None:
-            show_example(self.rates.times, place, chunk, chunk.spent / max(ended, 1), self._clock)
+        timed = self.rates.handled(int(now * 1000), ended, chunk.spent * 1000)
+        if timed is not None and self.rates.times is not None:
+            show_example(self.rates.times, *timed, chunk, self._clock)
         chunk.spent = 0.0
         self._group.left(self, ended)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import asdict
 from typing import Any
 
 import pytest
 
-from framework import App, Message, consumer
+from framework import App, Delivery, Message, RetryLater, consumer
 from framework.core.statistics import Sends
 from framework.errors import RequestTimedOut
 from framework.hooks import hookimpl
@@ -20,6 +21,7 @@ from framework.testing import Harness
 from tests.runtime.observe.asking import series
 from tests.runtime.test_engine_groups import Engine, host, revenue
 
+OBSERVED = {"observe": {"listen": "127.0.0.1:9464"}}
 NAMESPACE = {"cluster": {"namespace": "tenant"}}
 
 
@@ -50,7 +52,7 @@ async def bill(message: Message) -> None:
 
 def test_a_namespace_is_in_no_label() -> None:
     """Groups and topics are named as settings and handlers name them."""
-    with Harness(bill, settings={**NAMESPACE, "observe": {"listen": "127.0.0.1:9464"}}) as desk:
+    with Harness(bill, settings={**NAMESPACE, **OBSERVED}) as desk:
         desk.send("orders", "tea")
         desk.settle()
         found = shown(desk.snapshot())
@@ -105,3 +107,51 @@ def test_how_far_a_group_is_behind_is_not_0_where_what_waits_is_still_at_the_bro
     assert behind in calm
     assert behind not in found
     assert 0 < found.get(lag, 0) + found[unknown], "0 messages, and of all queues it is known"
+
+
+def test_each_attempt_at_a_message_that_blocks_its_queue_is_timed() -> None:
+    attempts: list[int] = []
+
+    @consumer("orders", "billing", orderly=True)
+    async def stubborn(delivery: Delivery) -> None:
+        attempts.append(delivery.attempt)
+        await asyncio.sleep(0.2)
+        if len(attempts) < 5:
+            raise KeyError("card")
+
+    with Harness(stubborn, settings=OBSERVED) as desk:
+        desk.send("orders", "tea")
+        while len(attempts) < 4:
+            desk.sleep("100ms")
+        desk.sleep("300ms")
+        found = shown(desk.snapshot())
+        desk.settle()
+
+    labels = '{consumer_group="billing",topic="orders"}'
+    assert 4 == found[f"messaging_client_consumed_messages_total{labels}"]
+    assert 0.8 == round(found[f"messaging_process_duration_seconds_sum{labels}"], 3)
+    assert 4 == found['framework_app_failures_total{consumer_group="billing",reason="exception"}']
+
+
+def test_an_example_is_of_the_class_that_shows_it() -> None:
+    """Messages of a batch share its time, whether they fail or not."""
+
+    @consumer("orders", "billing", batch=4, linger="1s")
+    async def slow(batch: list[Message]) -> RetryLater:
+        await asyncio.sleep(3)
+        return RetryLater("1h")
+
+    with Harness(slow, settings=OBSERVED) as desk:
+        for number in range(8):
+            desk.send("orders", str(number))
+        desk.sleep("20s")
+        times = desk.snapshot().groups[0].times
+
+    examples = [
+        (low, example.seconds, high)
+        for each in times.values()
+        for low, high, example in zip((0, *each.bounds), (*each.bounds, math.inf), each.examples, strict=True)
+        if example is not None
+    ]
+    assert examples
+    assert all(low < seconds <= high for low, seconds, high in examples), examples
