@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import isfinite
 from typing import TypeVar
 
 import structlog
@@ -252,7 +253,7 @@ class EngineFigures:
         figures: dict[str, float] = {}
         for name, runner in self._counting.items():
             try:
-                figures.update(runner.figures(group))
+                figures.update({str(name): value for name, value in runner.figures(group).items() if isfinite(value)})
             except BaseException as error:  # border: a plugin's
                 plugin_failure(error)
                 if name not in self._failed:

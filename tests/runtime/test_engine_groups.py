@@ -65,7 +65,7 @@ class Engine:
     def figures(self, group: str) -> Mapping[str, float]:
         if self.is_confused:
             raise RuntimeError("cannot count")
-        return {"batch_ms": 12.5} if group == "revenue" else {"batch_ms": 3.0}
+        return {"batch_ms": 12.5} if group == "revenue" else {"batch_ms": 3.0, "mean_ms": float("nan")}
 
 
 class Plugin:
@@ -125,7 +125,7 @@ def test_what_an_engine_counts_of_a_group_of_ours_is_in_its_picture_or_missing()
 
     engine = Engine()
     with Harness(watching, plugins=host(engine)) as desk:
-        assert {"batch_ms": 3.0} == desk.snapshot().groups[0].figures
+        assert {"batch_ms": 3.0} == desk.snapshot().groups[0].figures, "JSON has no NaN"
         engine.is_confused = True
         assert {} == desk.snapshot().groups[0].figures
 

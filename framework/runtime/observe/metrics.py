@@ -152,7 +152,7 @@ def _figures(*, growing: bool) -> Read:
         of_engines = [(engine["own_name"], engine["figures"]) for engine in picture["engines"]]
         for name, figures in (*of_groups, *of_engines):
             for figure, value in figures.items():
-                if figure.endswith("_total") is growing and isinstance(value, int | float):
+                if figure.endswith("_total") is growing:
                     label = figure.removesuffix("_total")
                     yield Sample((("consumer_group", name), ("figure", label)), value)
 
