@@ -90,8 +90,8 @@ def lag_grows_at_a_rate() -> Recording:
     """What waits is at the broker, and nobody here knows for how long."""
     recording = Recording()
     with desk(bill, rate="10/m") as opened:
-        _steps(opened, recording, BEFORE)
-        _steps(opened, recording, AFTER, 10)
+        steps(opened, recording, BEFORE)
+        steps(opened, recording, AFTER, 10)
     return recording
 
 
