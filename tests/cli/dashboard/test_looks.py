@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from framework.admin.replays import _commit
 from framework.cli.dashboard import words
 from framework.cli.dashboard.history import STANDING_MS, Track
 from framework.cli.dashboard.watching import Look, Watching
@@ -127,6 +128,25 @@ def test_a_change_is_followed_by_a_look_that_began_after_it(away: Visitor, monke
         assert 150 <= 200 - changed.result().took_ms
         watching.close()
         looking.result()
+
+
+def test_a_reason_that_holds_queues_is_said_once(tmp_path: Path) -> None:
+    """By the application, and by the group that it has: the group's line leads to its queues."""
+    path = tmp_path / "shop"
+    with thread_box() as box:
+        box.send("orders", texts("orders", 4), queue=0)
+        with visitor(box.address).site.desk.admin() as admin:
+            admin.route("orders")
+            _commit(admin, "billing", MessageQueue("orders", "broker-a", 0), 0)
+        held = played.group(queues=(played.queue("span is full"),))
+        shown = played.picture(held, name_servers=(box.address,), not_ready=("it joins",))
+        with played.listening(path, played.Played(snapshot=played.worker(shown))):
+            who = visitor(box.address, sockets=lambda: [path])
+            who.open()
+            look(who)
+            page = who.get("/")
+    assert 1 == page.count("span is full")
+    assert "shop: it joins" in page
 
 
 def test_groups_stay_with_what_is_known_while_the_cluster_is_away(tmp_path: Path) -> None:

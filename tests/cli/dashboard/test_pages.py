@@ -356,6 +356,10 @@ def test_it_does_not_stand_open(options: dict[str, Any], said: str) -> None:
         checked(DashboardOptions(**options))
 
 
+def test_the_doctor_leads_to_the_group_that_it_names(who: Visitor) -> None:
+    assert '<dd><a href="/group?group=billing">billing</a></dd>' in who.get("/doctor?group=billing")
+
+
 def test_little_is_not_nothing() -> None:
     assert ["-", "0", "<0.1", "0.1", "12"] == [words.rate(each) for each in (None, 0, 0.02, 0.06, 12.3)]
     assert ["-", "0.0 ms", "<0.1 ms", "9.9 ms", "12 ms"] == [

@@ -52,9 +52,10 @@ def troubles(look: Look) -> Iterator[Trouble]:
         yield Trouble("bad", f"the cluster cannot be looked at: {look.failure}", "/brokers", "brokers")
     for broker, why in look.unknown.items():
         yield Trouble("bad", f"broker {broker} does not answer: {why}", "/brokers", "brokers")
+    told = tuple(f" held: {reason}" for group in look.groups.values() for reason in group.held)
     for application in look.applications:
-        if application.is_here:
-            for text in application.figures.troubles:
+        for text in application.figures.troubles if application.is_here else ():
+            if look.failure or not text.endswith(told):  # else its group's line says it
                 yield Trouble("bad", f"{application.name}: {text}", "/applications", "applications")
     for socket, why in look.silent.items():
         yield Trouble(
