@@ -14,7 +14,15 @@ from framework.core.statistics import Sends
 from framework.errors import RequestTimedOut
 from framework.hooks import hookimpl
 from framework.hooks.host import PluginHost
-from framework.model.snapshot import Snapshot
+from framework.model.queue import MessageQueue
+from framework.model.snapshot import (
+    ClockSnapshot,
+    GroupSnapshot,
+    LoopSnapshot,
+    QueueSnapshot,
+    Snapshot,
+    StallSnapshot,
+)
 from framework.runtime.observe.metrics import families
 from framework.runtime.observe.openmetrics import text_of
 from framework.testing import Harness
@@ -155,3 +163,55 @@ def test_an_example_is_of_the_class_that_shows_it() -> None:
     ]
     assert examples
     assert all(low < seconds <= high for low, seconds, high in examples), examples
+
+
+WHOLE = Snapshot(
+    "shop", "m", is_ready=False, budget_used=1, budget_limit=2, started_ms=3_000, taken_ms=100_000,
+    not_ready=("a", "b"), not_live=("a",), hook_failures={"audit": 4}, slow_hooks={"audit": 5},
+    plugin_figures={"outbox": {"sent_total": 6, "waiting": 7}}, lost_lines=8,
+    failed_loops=(LoopSnapshot("x", 9, "?", stands_back=False), LoopSnapshot("y", 1, "?", stands_back=False)),
+    clock=ClockSnapshot(-3_000, -2_000, ("broker-a",)), stalls=StallSnapshot(11, 12_000, 0, 13_000),
+    groups=(
+        GroupSnapshot(
+            "billing", ("orders",), own_name="billing", is_balanced=True, handled=14, retried=15, dead_lettered=16,
+            dropped=17, late=18, skipped=19, damaged=20, abandoned=21, raised=22, failed=23, nothing=24, timed_out=25,
+            repeats=26, once_failures=27, concurrency=28, running=29, hanging=30, retries_waiting=31,
+            cannot_send_back=32, is_paused=True, rebalances=33, queues_gained=34, queues_lost=35, absent={"m2": 1},
+            behind_ms=36_000, oldest_ms=37_000, figures={"rows_total": 38, "rows": 39},
+            queues=(
+                QueueSnapshot(
+                    "q", "held", "span", 0, 0, 0, messages=40, bytes=41, running=0,
+                    place=MessageQueue("orders", "broker-a", 0), lag=42,
+                ),
+            ),
+        ),
+    ),
+)  # fmt: skip
+GROUP_AND_TOPIC = 'consumer_group="billing",topic="orders"'
+EXPECTED = """
+ready 0|live 0|not_ready_reasons 2|stalled_queues 1|start_timestamp_seconds 3|budget_bytes 2|lost_lines_total 8
+failed_loops_total 10|clock_off_seconds 2|loop_stalls_total 11|loop_blocked_max_seconds 12|loop_lag_seconds 13
+plugin_failures_total{plugin="audit"} 4|plugin_slow_calls_total{plugin="audit"} 5
+plugin_count_total{figure="sent",plugin="outbox"} 6|plugin_figure{figure="waiting",plugin="outbox"} 7
+messages_total{G,outcome="handled"} 14|messages_total{G,outcome="retried"} 15
+messages_total{G,outcome="dead_lettered"} 16|messages_total{G,outcome="dropped"} 17|messages_total{G,outcome="late"} 18
+messages_total{G,outcome="skipped"} 19|messages_total{G,outcome="damaged"} 20|messages_total{G,outcome="abandoned"} 21
+failures_total{G,reason="exception"} 22|failures_total{G,reason="answer"} 23|failures_total{G,reason="no_answer"} 24
+failures_total{G,reason="timed_out"} 25|repeats_avoided_total{G} 26|once_failures_total{G} 27|workers{G} 28
+workers_busy{G} 29|workers_hanging{G} 30|retries_waiting_messages{G} 31|cannot_send_back_messages{G} 32|paused{G} 1
+balanced{G} 1|rebalances_total{G} 33|queues_moved_total{G,direction="gained"} 34
+queues_moved_total{G,direction="lost"} 35|members_absent{G} 1|oldest_unhandled_timestamp_seconds{G} 64
+oldest_in_flight_timestamp_seconds{G} 63|engine_count_total{G,figure="rows"} 38|engine_figure{G,figure="rows"} 39
+in_flight_messages{T} 40|held_bytes{T} 41|lag_messages{T} 42|lag_unknown_queues{T} 0|queues_owned{T} 1
+queues_held{G,reason="span"} 1|processes_silent 0|build_info{version="1"} 1
+"""
+
+
+def test_each_figure_of_the_snapshot_is_in_its_metric_and_in_no_other() -> None:
+    expected = {}
+    for each in EXPECTED.strip().replace("\n", "|").split("|"):
+        name, value = each.split(" ")
+        labels = name.replace("{T", f"{{{GROUP_AND_TOPIC}").replace("{G", '{consumer_group="billing"')
+        expected[f"framework_app_{labels}"] = float(value)
+
+    assert expected == shown(WHOLE)
