@@ -172,6 +172,24 @@ def test_all_attempts_together_are_bounded() -> None:
     assert 4 <= virtually(story) < 4.1
 
 
+@pytest.mark.parametrize("retries", [0, 2])
+def test_nothing_leaves_once_the_time_is_over(retries: int) -> None:
+    """The first attempt took all of it: a second one would store the message again, and nobody would hear of it."""
+
+    async def story() -> int:
+        sending = Sending(retries=retries)
+        for _ in range(2):
+            await sending.send("orders", b"connected to both")
+        sending.cluster.both(lambda _: None)
+        with pytest.raises(RequestTimedOut, match="send to orders: not stored within 500 ms"):
+            await sending.send("orders", b"x", timeout="0.5s")
+        await asyncio.sleep(1)
+        await sending.close()
+        return len(sending.sends(A) + sending.sends(B))
+
+    assert 2 + 1 == virtually(story)
+
+
 def test_one_that_hangs_leaves_time_for_another() -> None:
     async def story() -> str:
         sending = Sending()

@@ -86,6 +86,24 @@ def test_a_key_whose_broker_is_away_waits_for_it() -> None:
     assert 2 <= elapsed < 6
 
 
+def test_keys_that_wait_for_a_broker_hold_no_place() -> None:
+    """However many: the other keys go on."""
+
+    async def story() -> str:
+        sending = Sending(max_in_flight=2)
+        await sending.send("orders", b"x", order_key=ON_A)
+        del sending.cluster.network.scripts[B]
+        waiting = [asyncio.ensure_future(sending.send("orders", b"x", order_key=ON_B)) for _ in range(4)]
+        await asyncio.sleep(0.1)
+        result = await sending.send("orders", b"x", order_key=ON_A, timeout="2s")
+        for each in waiting:
+            each.cancel()
+        await sending.close()
+        return str(result.queue)
+
+    assert "orders@a:0" == virtually(story)
+
+
 def test_a_key_waits_also_for_a_broker_that_left_the_route() -> None:
     async def story() -> str:
         sending = Sending()

@@ -51,6 +51,7 @@ WORTH_A_RETRY = (
 )
 SAME_BROKER_PAUSE_SECONDS = 0.2  # before a broker is tried again that has just failed, where there is no other
 SAME_QUEUE_PAUSE_MAX_SECONDS = 1.0
+A_MOMENT_SECONDS = 0.001  # limits are counted in milliseconds
 TEMPLATES_MAX = 10_000  # queues; of half a KiB each
 
 
@@ -92,12 +93,10 @@ class Attempts:
                 results = await self._at_once(outgoing, timeout_ms, failed, last)
                 if results is not None:
                     return results
+            if last and until - asyncio.get_running_loop().time() < A_MOMENT_SECONDS:
+                raise TimeoutError  # another attempt would leave, and nobody would wait for its answer
             async with asyncio.timeout_at(until):
-                await self._places.take()
-                try:
-                    return await self._in_time(outgoing, queue, failed, last)
-                finally:
-                    self._places.give()
+                return await self._in_time(outgoing, queue, failed, last)
         except TimeoutError:
             cause = f"; the last attempt: {last[-1]}" if last else ""
             raise RequestTimedOut(f"send to {outgoing.topic}: not stored within {timeout_ms} ms{cause}") from None
@@ -106,12 +105,13 @@ class Attempts:
         self, outgoing: Outgoing, queue: MessageQueue | None, failed: dict[str, None],
         last: list[BrokerUnreachable | Refused],
     ) -> list[SendResult]:  # fmt: skip
-        if queue is not None:
-            return await self._attempt(outgoing, _of_its_topic(queue, outgoing))
-        if outgoing.order_key is not None:
+        if queue is None and outgoing.order_key is not None:
             async with self._key_turns.turn(outgoing.topic, outgoing.order_key):
                 return await self._to_its_queue(outgoing, outgoing.order_key, last)
-        return await self._to_any_queue(outgoing, failed, last)
+        async with self._places:
+            if queue is not None:
+                return await self._attempt(outgoing, _of_its_topic(queue, outgoing))
+            return await self._to_any_queue(outgoing, failed, last)
 
     async def _at_once(
         self, outgoing: Outgoing, timeout_ms: int, failed: dict[str, None], last: list[BrokerUnreachable | Refused]
@@ -232,11 +232,14 @@ class Attempts:
     async def _to_its_queue(
         self, outgoing: Outgoing, key: str, last: list[BrokerUnreachable | Refused]
     ) -> list[SendResult]:
-        """To one queue, again and again while its broker is away; another queue would break the order."""
+        """To one queue, again and again while its broker is away; another queue would break the order. In between it
+        holds no place: keys of brokers that are there need them.
+        """
         refusals, pause = 0, SAME_BROKER_PAUSE_SECONDS
         while True:
             try:
-                return await self._attempt(outgoing, await self._present_queue_of(outgoing.topic, key))
+                async with self._places:
+                    return await self._attempt(outgoing, await self._present_queue_of(outgoing.topic, key))
             except BrokerUnreachable as error:
                 self._cluster().routes.refresh_soon()
                 if self._when_away == "fail" or _may_be_a_second(outgoing, error):

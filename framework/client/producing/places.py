@@ -11,7 +11,9 @@ from contextlib import suppress
 
 
 class Places:
-    """One a producer. Take one by `free -= 1` where `free` is above 0, or by `take`; give each back."""
+    """One a producer. Hold one by `async with places:`, or take one by `free -= 1` where `free` is above 0, or by
+    `take`; give each back.
+    """
 
     __slots__ = ("_waiting", "free")
 
@@ -19,6 +21,12 @@ class Places:
         self.free = most
         """0 while anybody waits."""
         self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def __aenter__(self) -> None:
+        await self.take()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.give()
 
     async def take(self) -> None:
         """Wait for a place."""
