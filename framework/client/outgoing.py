@@ -106,7 +106,7 @@ class Outgoing:
         """As this broker takes it, where it is to wait."""
         assert self.wish is not None
         texts = timer.properties(self.wish, now_ms, self.topic)
-        text = properties.ended(self.properties) + properties.encode(texts)
+        text = properties.joined(self.properties, texts)
         return replace(self, properties=text, wish=None, delay_level=int(texts.get(DELAY_LEVEL, 0)))
 
     def request(self, group: str, queue: MessageQueue) -> RemotingCommand:
@@ -138,7 +138,7 @@ class Outgoing:
 
     def marked(self, marks: Mapping[str, str], *, is_half: bool = False) -> Outgoing:
         """The same with properties of RocketMQ's own, which users may not give."""
-        texts = self.properties + properties.encode(marks)
+        texts = properties.joined(self.properties, marks)
         return replace(self, properties=texts, sys_flag=self.sys_flag | (PREPARED_BIT if is_half else 0))
 
 
@@ -227,6 +227,10 @@ def prepare_batches(
     made: list[Outgoing] = []
     for begin, end in _cuts([len(part) for part in parts], body_bytes_max):
         body, ids, part = b"".join(parts[begin:end]), tuple(all_ids[begin:end]), tuple(messages[begin:end])
+        if len(body) > body_bytes_max:  # one message, which has room by itself: its properties do not count there
+            alone, texts, _ = batch.cut_at(body, 0)
+            made.append(Outgoing(topic, alone, texts.decode(), 0, ids, now_ms, part, order_keys[0]))
+            continue
         made.append(Outgoing(topic, body, outer, 0, ids, now_ms, part, order_keys[0], is_batch=True))
     return made
 
@@ -242,7 +246,7 @@ def listed(messages: object) -> list[Message]:
 
 
 def _cuts(sizes: Sequence[int], bytes_max: int) -> list[tuple[int, int]]:
-    """Where one request ends and the next begins. One message may be larger than that, by its properties."""
+    """Where one request ends and the next begins. One message may be larger than that, by its properties: alone."""
     cuts, begin, total = list[tuple[int, int]](), 0, 0
     for index, size in enumerate(sizes):
         if index > begin and (total + size > bytes_max or index - begin == BATCH_COUNT_MAX):

@@ -26,13 +26,24 @@ def encode(properties: Mapping[str, str]) -> str:
     pairs = sum(1 for name, value in properties.items() if name and value)
     if text.count(NAME_END) != pairs or text.count(PAIR_END) != pairs:
         raise _with_separator(properties)
+    _check_size(text)
+    return text
+
+
+def joined(text: str, more: Mapping[str, str]) -> str:
+    """The text with more pairs behind it; ConfigurationError where a message could not carry them all."""
+    whole = ended(text) + encode(more)
+    _check_size(whole)
+    return whole
+
+
+def _check_size(text: str) -> None:
     try:
         size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError as error:
         raise MessageWrong(f"properties hold a lone surrogate after {shorten(text[: error.start][-20:])}") from error
     if size > BYTES_MAX:
         raise MessageWrong(f"properties of {size} bytes exceed the {BYTES_MAX} that a message can carry")
-    return text
 
 
 def ended(text: str) -> str:

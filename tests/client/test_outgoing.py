@@ -12,6 +12,7 @@ from framework.client.outgoing import (
     prepare_batches,
     send_template,
 )
+from framework.client.producing.delays import BrokerTimer, Wish
 from framework.errors import ConfigurationError
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
@@ -135,9 +136,30 @@ def test_a_batch_is_cut_where_a_request_is_full() -> None:
 
     assert [6, 1, 6] == [len(part.message_ids) for part in parts]
     assert [f"K{n}" for n in range(13)] == [key for part in parts for key in part.message_ids]
-    assert [message.body for message in messages] == [
-        each.body for part in parts for each in batches.decode(part.request("producers", QUEUE).body)
-    ]
+    bodies = [[each.body for each in batches.decode(part.body)] if part.is_batch else [part.body] for part in parts]
+    assert [message.body for message in messages] == [body for part in bodies for body in part]
+
+
+def test_what_brokers_take_alone_they_take_in_a_batch() -> None:
+    """Brokers count a batch's properties as body. The largest message goes as one, with all that it has."""
+    message = Message("orders", b"y" * 1_000, tags="large", order_key="8841")
+
+    before, alone, _ = prepare_batches(
+        [Message("orders", b"x", order_key="8841"), message, message], ["K"] * 3, NOW, body_bytes_max=1_000
+    )
+
+    assert (True, False) == (before.is_batch, alone.is_batch)
+    assert prepare(message, "K", NOW, body_bytes_max=1_000) == alone
+
+
+def test_what_is_added_on_the_way_counts_too() -> None:
+    """A delay, and the marks of requests and half messages: brokers would refuse the whole."""
+    outgoing = prepare(Message("orders", b"x", properties={"long": "x" * 32_730}), "K", NOW, wish=Wish(delay_ms=1_000))
+
+    with pytest.raises(ConfigurationError, match="bytes exceed the 32767"):
+        outgoing.timed(BrokerTimer("a", is_on=True, most_ms=1_000), NOW)
+    with pytest.raises(ConfigurationError, match="bytes exceed the 32767"):
+        outgoing.marked({"PGROUP": "a-group-with-a-long-name"})
 
 
 def test_a_request_says_what_its_header_class_would_write() -> None:
