@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import contextmanager
 from functools import wraps
 from types import TracebackType
@@ -16,6 +16,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar
 
 from framework.client.dialogue.transactions import TransactionBlock
 from framework.client.producer import Producer
+from framework.errors import BrokerUnreachable
 from framework.mistakes import ArgumentWrong, WrongMoment
 from framework.model.message import Message
 from framework.net import forks
@@ -24,6 +25,8 @@ from framework.ports import World
 
 P = ParamSpec("P")
 R = TypeVar("R")
+LOOK_SECONDS = 1.0
+"""How often a caller that waits looks whether its loop is still there."""
 _Running: TypeAlias = tuple[asyncio.AbstractEventLoop, Producer]
 
 
@@ -35,7 +38,7 @@ def _blocking(
     @wraps(method)
     def call(self: SyncProducer, /, *args: P.args, **kwargs: P.kwargs) -> R:
         loop, producer = self._running(method.__name__)
-        return _waited(asyncio.run_coroutine_threadsafe(method(producer, *args, **kwargs), loop))
+        return _waited(method(producer, *args, **kwargs), loop)
 
     return call
 
@@ -59,7 +62,7 @@ class SyncProducer:
         if (over is None) == (not name_servers):
             raise ArgumentWrong("SyncProducer: give either name_servers or over")
         self._world = world or real_world()
-        self._make: Callable[[], Producer] = lambda: Producer(name_servers=name_servers, world=self._world, **options)
+        self._make: Callable[[], Producer] = lambda: Producer(name_servers=name_servers, world=world, **options)
         self._ready: Future[_Running] | None = None
         self._ended: Future[None] = Future()
         self._asked: asyncio.Event | None = None
@@ -90,16 +93,18 @@ class SyncProducer:
         async def begin() -> TransactionBlock:
             return await producer.transaction(message, timeout=timeout).__aenter__()
 
-        block = _waited(asyncio.run_coroutine_threadsafe(begin(), loop))
+        block = _waited(begin(), loop)
         try:
             yield block
         except Exception as error:  # border: the caller's block
-            _waited(asyncio.run_coroutine_threadsafe(block.__aexit__(type(error), error, None), loop))
+            _waited(block.__aexit__(type(error), error, None), loop)
             raise
-        _waited(asyncio.run_coroutine_threadsafe(block.__aexit__(None, None, None), loop))
+        _waited(block.__aexit__(None, None, None), loop)
 
     def start(self) -> None:
         """Start the thread, once."""
+        if self._ended.done():
+            raise WrongMoment("SyncProducer.start: it was stopped, or failed to start; make a new one")
         if self._ready is None:
             ready = self._ready = Future()
             assert self._world.watchman is not None, "a simulation has no threads"
@@ -167,9 +172,23 @@ class SyncProducer:
         return f"<SyncProducer {'running' if self._asked is not None else 'at rest'}>"
 
 
-def _waited(future: Future[R]) -> R:
+def _waited(work: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> R:
+    """The result of a call that runs in the loop's thread; BrokerUnreachable where the loop ends before it."""
     try:
-        return future.result()
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+    except RuntimeError:  # the loop was closed since we looked
+        work.close()
+        raise BrokerUnreachable("SyncProducer: it was stopped; nothing was sent") from None
+    try:
+        while True:
+            done, _ = wait((future,), LOOK_SECONDS)
+            if done:
+                return future.result()
+            if loop.is_closed():  # between the call and its first step
+                work.close()
+                raise BrokerUnreachable("SyncProducer: it was stopped; nothing was sent")
+    except CancelledError:
+        raise BrokerUnreachable("SyncProducer: it was stopped; what was under way may be done") from None
     except KeyboardInterrupt:
         future.cancel()
         raise

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
 
@@ -14,7 +17,7 @@ import pytest
 
 from framework import Message, Producer, Publisher, SyncProducer, TransactionState, transaction_check
 from framework.client.outgoing import SendResult
-from framework.errors import ConfigurationError, Forked, RequestTimedOut
+from framework.errors import BrokerUnreachable, ConfigurationError, Forked, RequestTimedOut
 from tests.patience import PATIENCE_S
 from tests.reading.threads import ThreadBox, thread_box
 
@@ -116,6 +119,42 @@ def test_before_the_start_and_after_the_stop_it_says_so(box: ThreadBox, topic: s
     producer.stop()
     with pytest.raises(ConfigurationError, match="once stopped it stays so"):
         producer.send(topic, b"x")
+    with pytest.raises(ConfigurationError, match="it was stopped, or failed to start"):
+        producer.start()
+
+
+@pytest.mark.parametrize(("is_begun", "told"), [(False, "nothing was sent"), (True, "what was under way may be done")])
+def test_a_thread_whose_call_ends_with_the_loop_is_told(box: ThreadBox, topic: str, is_begun: bool, told: str) -> None:
+    """As where another thread stops it meanwhile, or the application of a plain handler ends."""
+    loop = asyncio.new_event_loop()
+    running = Producer(name_servers=box.address)
+    loop.run_until_complete(running.start())
+    blocking = SyncProducer(over=running)
+    with ThreadPoolExecutor() as threads:
+        asked = threads.submit(blocking.request, topic, b"nobody replies", timeout="1h")
+        while not loop._ready:  # type: ignore[attr-defined]  # asyncio shows it in no other way
+            pass
+        if is_begun:
+            loop.run_until_complete(asyncio.sleep(0))
+            for task in asyncio.all_tasks(loop):
+                task.cancel()
+            loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+
+        with pytest.raises(BrokerUnreachable, match=f"it was stopped; {told}"):
+            asked.result(PATIENCE_S)
+
+
+def test_it_prints_nothing(box: ThreadBox) -> None:
+    """What a program prints is its own: lines go to `logging`, as those of `Producer` do."""
+    code = f"""
+from framework import SyncProducer
+with SyncProducer(name_servers="{box.address}") as producer:
+    producer.send("quiet", b"x")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+
+    assert ("", "") == (done.stdout, done.stderr)
 
 
 def test_it_does_not_block_an_event_loop(box: ThreadBox, topic: str) -> None:
