@@ -164,7 +164,7 @@ def prepare(
     """One message, ready to be sent; ConfigurationError says what is wrong with it. `key` is used if it has none."""
     topic = wrap(namespace, message.topic)
     _check_topic(topic)
-    _check_body(topic, message.body, body_bytes_max)
+    check_body(topic, message.body, body_bytes_max)
     given = message.properties
     if given:
         check_properties(topic, given)
@@ -208,7 +208,7 @@ def prepare_batches(
             raise MessageWrong(f"batch to {topic}: a message is for {shorten(message.topic)}; send one batch per topic")
         body, given = message.body, message.properties
         if not 0 < len(body) <= body_bytes_max:
-            _check_body(topic, body, body_bytes_max)
+            check_body(topic, body, body_bytes_max)
         if given:
             check_properties(topic, given)
             if DELAY_LEVEL in given:
@@ -272,7 +272,8 @@ def _check_topic(topic: str) -> None:
         raise NameWrong(f"topic {topic}: reserved by RocketMQ; choose another topic")
 
 
-def _check_body(topic: str, body: bytes, bytes_max: int) -> None:
+def check_body(topic: str, body: bytes, bytes_max: int) -> None:
+    """Raise MessageWrong for what brokers would refuse."""
     if not body:
         raise MessageWrong(f"message to {topic}: the body is empty, which brokers refuse; send at least one byte")
     if len(body) > bytes_max:

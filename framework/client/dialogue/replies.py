@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import structlog
 
+from framework.client.outgoing import BODY_BYTES_MAX, check_body
 from framework.client.routes import RouteTable
 from framework.errors import FrameworkError
 from framework.model.message import UNIQUE_KEY, Message
@@ -52,9 +53,13 @@ class Replies:
         """Replies that nobody waited for, or that no broker took."""
 
     async def send(self, request: Message, body: bytes) -> bool:
-        """Whether the requester got it. False: its time was over, it is gone, or the message is no request."""
+        """Whether the requester got it. False: its time was over, it is gone, or the message is no request.
+
+        MessageWrong for what can be no body: the handler's mistake, which must not look like a requester that is gone.
+        """
         if not wants_reply(request):
             return False
+        check_body(request.topic, body, BODY_BYTES_MAX)
         if self._is_over(request):
             self._drop(request, "its time is over")
             return False

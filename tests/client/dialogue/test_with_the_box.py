@@ -293,6 +293,31 @@ def test_a_request_that_nobody_replies_to_ends_in_time() -> None:
     run(story)
 
 
+@pytest.mark.parametrize(
+    ("reply", "reason"), [(b"", "the body is empty"), (b"x" * (4 * 1024 * 1024 + 1), "a body of 4194305 bytes exceeds")]
+)
+def test_a_reply_that_no_broker_would_take_is_the_handler_s_failure(reply: bytes, reason: str) -> None:
+    """Not one whose requester is gone: the log says it, and the message is retried."""
+
+    async def story() -> None:
+        @consumer("prices", "pricing")
+        @replies
+        async def price(message: Message) -> bytes:
+            return reply
+
+        with capture_logs() as lines:
+            async with box() as broker, running(broker, price) as app, Producer(name_servers=broker.address) as asker:
+                with pytest.raises(RequestTimedOut):
+                    await asker.request("prices", b"tea", timeout="1s")
+                await until(lambda: any(line["event"] == "handler failed" for line in lines))
+
+                assert app.cluster is not None
+                assert (app.cluster.replies.sent, app.cluster.replies.dropped) == (0, 0)
+        assert reason in next(line["error"] for line in lines if line["event"] == "handler failed")
+
+    run(story)
+
+
 def test_a_reply_that_nobody_waits_for_is_dropped_and_counted_and_the_message_is_done() -> None:
     async def story() -> None:
         asked, may_reply = asyncio.Event(), asyncio.Event()
