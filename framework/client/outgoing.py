@@ -169,10 +169,10 @@ def prepare(
     if given:
         check_properties(topic, given)
     texts = _sent(key, given)
+    if DELAY_LEVEL in texts and (delay_level or wish is not None):
+        raise MessageWrong(f"message to {topic}: a delay and property {DELAY_LEVEL}; give one of them")
     if delay_level:
         texts[DELAY_LEVEL] = str(_checked_level(delay_level))
-    if wish is not None and DELAY_LEVEL in texts:
-        raise MessageWrong(f"message to {topic}: a delay and property {DELAY_LEVEL}; give one of them")
     body, sys_flag = message.body, 0
     if len(body) > compress_above:
         body, sys_flag = compressed(body, codec, compress_above)

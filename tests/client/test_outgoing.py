@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from framework.client.outgoing import (
@@ -87,6 +89,12 @@ def test_a_delay_is_a_level() -> None:
 def test_what_cannot_be_sent_is_refused_with_its_reason(message: Message, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
         prepare(message, "KEY", NOW)
+
+
+@pytest.mark.parametrize("asked", [{"delay_level": 2}, {"wish": Wish(delay_ms=2_000)}])
+def test_two_delays_are_one_too_many(asked: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="a delay and property DELAY; give one of them"):
+        prepare(Message("orders", "x", properties={"DELAY": "3"}), "KEY", NOW, **asked)
 
 
 @pytest.mark.parametrize("level", [-1, 19])
