@@ -71,6 +71,18 @@ class GroupView:
         return {queue: each.client_id for each in self.members for queue in each.queues or ()}
 
     @property
+    def popped(self) -> set[tuple[str, str]]:
+        """Topics and brokers whose queues have no owner, since members pop of all of them."""
+        infos = [each.info for each in self.members if each.info is not None]
+        held = [
+            queue
+            for info in infos
+            for queue in (*info.pop_queues, *info.queues)
+            if queue in info.pop_queues or queue.number < 0
+        ]
+        return {(queue.topic, queue.broker) for queue in held}
+
+    @property
     def paused(self) -> dict[str, list[str]]:
         """By whom, until when and why, as a member of ours says it -> the members that are."""
         return self._saying(PAUSED)

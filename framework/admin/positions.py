@@ -41,6 +41,8 @@ class QueuePosition:
     """The client id of the member that has the queue."""
     waits_for_reset: bool = False
     """Somebody reset the offset, and the owner still works where it was before."""
+    is_popped: bool = False
+    """Members pop of it, so it has no owner."""
 
     @property
     def lag(self) -> int | None:
@@ -124,11 +126,13 @@ def positions(
         ends.setdefault(queue, None)
         offsets.setdefault(queue, None)
     pending = admin.memory.resets(group, RealClock().now_ms())
+    popped = found.members.popped
     for queue in sorted(ends):
         offset, end = offsets[queue], ends[queue]
         behind_s = 0.0 if end == 0 or (offset is not None and end is not None and end <= offset) else ages.get(queue)
         waits = queue in pending and _is_pending(admin, found, queue, pending[queue], offset)
-        found.rows.append(QueuePosition(queue, offset, end, behind_s, owners.get(queue), waits))
+        is_popped = (queue.topic, queue.broker) in popped
+        found.rows.append(QueuePosition(queue, offset, end, behind_s, owners.get(queue), waits, is_popped))
     if not topic:
         _remember(admin, found)
     return found

@@ -15,7 +15,7 @@ from framework.model.queue import MessageQueue
 from framework.net.channel import Channel
 from framework.net.real_world import real_world
 from framework.wire.bodies.heartbeat import BY_TAG, CLUSTERING, ConsumerData, Heartbeat, SubscriptionData
-from framework.wire.bodies.running import IS_ORDERLY, ConsumeStatus, ProcessQueueInfo, RunningInfo
+from framework.wire.bodies.running import IS_ORDERLY, ConsumeStatus, PopQueueInfo, ProcessQueueInfo, RunningInfo
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
 from tests.patience import PATIENCE_S
@@ -37,6 +37,7 @@ class Member:
     orderly: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
     queues: Callable[[], Mapping[MessageQueue, ProcessQueueInfo]] = dict
+    pops: Mapping[MessageQueue, PopQueueInfo] = field(default_factory=dict)
     statuses: Mapping[str, ConsumeStatus] = field(default_factory=dict)
     answers: bool = True
 
@@ -62,6 +63,7 @@ class Member:
             properties={IS_ORDERLY: str(self.orderly).lower(), "messageModel": self.model, **self.properties},
             subscriptions=self.subscriptions,
             queues=self.queues(),
+            pop_queues=self.pops,
             statuses=self.statuses,
         )
         channel.answer(command, RemotingCommand(ResponseCode.SUCCESS, body=info.encode()))

@@ -11,11 +11,12 @@ from framework.admin.cluster import Admin
 from framework.admin.groups import all_groups, check_known
 from framework.admin.positions import positions
 from framework.admin.topics import topics
+from framework.cli.shown.groups import differences
 from framework.client.options import ClusterOptions
 from framework.errors import BrokerUnreachable, ConfigurationError
 from framework.model.queue import MessageQueue
 from framework.reading import Reader, ReaderSettings
-from framework.wire.bodies.running import ProcessQueueInfo
+from framework.wire.bodies.running import PopQueueInfo, ProcessQueueInfo
 from tests.admin.members import Member, online
 from tests.reading.threads import ThreadBox, texts
 
@@ -121,6 +122,23 @@ def test_a_silent_member_hides_owners_but_no_lag_and_is_asked_once(
     assert [9, 9] == [each.lag for each in found]
     assert [{"mute"}, {"mute"}] == [each.unknown.keys() for each in found]
     assert [None, "talks"] == [row.owner for each in found for row in each.rows if row.queue == queue]
+
+
+def test_queues_of_which_members_pop_have_no_owner_and_lack_none(box: ThreadBox, admin: Admin, topic: str) -> None:
+    """Ours says that it has all queues of a broker, by the number -1; Java's lists what it pops by itself."""
+    group, queue = f"g-{topic}", MessageQueue(topic, "broker-a", -1)
+    for broker in ("broker-a", "broker-b"):
+        box.send(topic, texts(topic, 1), queue=0, broker=broker)
+    commit(box, group, dict.fromkeys(queues_of(box, topic), 0))
+    for said in ({"queues": lambda: {queue: ProcessQueueInfo()}}, {"pops": {queue: PopQueueInfo()}}):
+        with online(box.address, Member(client_id="pops", group=group, wants={topic: "*"}, **said)):
+            found = positions(admin, group)
+
+        assert {(row.queue.broker == "broker-a", None) for row in found.rows} == {
+            (row.is_popped, row.owner) for row in found.rows
+        }
+        (line,) = differences(admin, found)
+        assert "broker-a" not in line
 
 
 def queues_of(box: ThreadBox, topic: str) -> list[MessageQueue]:

@@ -151,7 +151,7 @@ def differences(admin: Admin, found: Positions) -> list[str]:
     idle = [each.client_id for each in members if each.queues == ()]
     if idle and found.rows:
         lines.append(f"{len(idle)} of {len(members)} members have no queue: {', '.join(idle)}")
-    unowned = [str(row.queue) for row in found.rows if row.owner is None]
+    unowned = [str(row.queue) for row in found.rows if row.owner is None and not row.is_popped]
     if members and unowned and not found.unknown:
         lines.append(f"{len(unowned)} queues have no owner: {', '.join(unowned[:5])}")
     return lines

@@ -217,7 +217,7 @@ def _state(row: QueuePosition, here: dict[str, Any] | None) -> words.State:
         return words.PAUSED
     if here is not None and here["reason"] and here["reason"] != "rate":
         return words.HELD
-    if row.owner is None:
+    if row.owner is None and not row.is_popped:
         return words.NO_OWNER
     if row.lag is None:
         return words.UNKNOWN_STATE
