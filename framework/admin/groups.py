@@ -43,8 +43,8 @@ class GroupMember:
 
     @property
     def queues(self) -> tuple[MessageQueue, ...] | None:
-        """Those that it has; None where that is not known."""
-        return None if self.info is None else tuple(sorted(self.info.queues))
+        """Those that it has, or pops of: number -1 is all of a broker. None where that is not known."""
+        return None if self.info is None else tuple(sorted({*self.info.queues, *self.info.pop_queues}))
 
     def number(self, name: str) -> int | None:
         """What a member of ours says of its work; a text of somebody else's is no number."""
@@ -73,14 +73,7 @@ class GroupView:
     @property
     def popped(self) -> set[tuple[str, str]]:
         """Topics and brokers whose queues have no owner, since members pop of all of them."""
-        infos = [each.info for each in self.members if each.info is not None]
-        held = [
-            queue
-            for info in infos
-            for queue in (*info.pop_queues, *info.queues)
-            if queue in info.pop_queues or queue.number < 0
-        ]
-        return {(queue.topic, queue.broker) for queue in held}
+        return {(queue.topic, queue.broker) for each in self.members for queue in each.queues or () if queue.number < 0}
 
     @property
     def paused(self) -> dict[str, list[str]]:

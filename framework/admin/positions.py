@@ -121,7 +121,8 @@ def positions(
             offsets[queue] = _answer(admin, queue, exchanges.stored_offset(group, queue), found.unknown)
     waiting = [queue for queue, end in ends.items() if end and _is_behind(offsets[queue], end)]
     ages = _ages_s(admin, group, waiting, found.unknown)
-    lost = {queue for queue in {*owners, *admin.memory.queues(group)} if queue.broker in found.unserved}
+    seen = {queue for queue in {*owners, *admin.memory.queues(group)} if queue.number >= 0}
+    lost = {queue for queue in seen if queue.broker in found.unserved}
     for queue in lost if not topic else [queue for queue in lost if queue.topic == topic]:
         ends.setdefault(queue, None)
         offsets.setdefault(queue, None)
