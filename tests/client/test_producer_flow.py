@@ -14,9 +14,9 @@ from framework.model.message import Message
 from framework.wire import batch
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
-from tests.client.script import A, B
+from tests.client.script import NS, A, B
 from tests.client.test_producer import Sending, refuse, stored
-from tests.net.memory import virtually
+from tests.net.memory import Peer, virtually
 from tests.wire.batches import decode as decode_batch
 
 
@@ -241,3 +241,26 @@ def test_who_gives_up_waiting_is_not_sent_and_who_waits_at_the_stop_is_told() ->
         return len(batches(sending)), [request.body for request in sending.sends(A) + sending.sends(B)]
 
     assert (0, []) == virtually(story)
+
+
+def test_a_call_that_comes_to_its_queue_after_the_stop_is_told_at_once() -> None:
+    async def story() -> float:
+        sending = Sending(linger="5ms")
+        asked = asyncio.Event()
+
+        def slow(peer: Peer, request: RemotingCommand) -> None:
+            answer = sending.cluster.name_server(peer, request)
+            asyncio.get_running_loop().call_later(1, peer.reply, request, answer)
+            asked.set()
+
+        sending.cluster.network.scripts[NS] = slow
+        call = asyncio.ensure_future(sending.send("orders", b"x", order_key="8841"))
+        await asked.wait()
+        await sending.producer.stop()
+        with pytest.raises(BrokerUnreachable, match="the producer was stopped; it was not sent"):
+            await call
+        elapsed = asyncio.get_running_loop().time()
+        await sending.cluster.client.close()
+        return elapsed
+
+    assert virtually(story) < 2

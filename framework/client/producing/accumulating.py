@@ -60,7 +60,11 @@ class Accumulator:
         self._tree = TaskTree(on_error=lambda *_: None)  # each caller has been told
 
     def put(self, message: Message, key: str, queue: MessageQueue | None) -> BatchEntry:
-        """Have it leave with the next batch for its topic, and its queue if it has one."""
+        """Have it leave with the next batch for its topic, and its queue if it has one. BrokerUnreachable if `close`
+        was called, as while the caller waited for a route.
+        """
+        if self._tree.is_closed:
+            raise _not_sent(message.topic)
         place = message.topic, queue
         lane = self._lanes.get(place)
         if lane is None:
@@ -138,12 +142,16 @@ class Accumulator:
                 lane.timer.cancel()
             waiting, lane.waiting = lane.waiting, deque()
             for entry in waiting:
-                _fail(entry, BrokerUnreachable(f"send to {topic}: the producer was stopped; it was not sent"))
+                _fail(entry, _not_sent(topic))
         await self._tree.close()
 
 
 def _size_of(message: Message) -> int:
     return len(message.body) + 100  # and properties, which are about so much
+
+
+def _not_sent(topic: str) -> BrokerUnreachable:
+    return BrokerUnreachable(f"send to {topic}: the producer was stopped; it was not sent")
 
 
 def _fail(entry: BatchEntry, error: FrameworkError) -> None:
