@@ -172,6 +172,22 @@ def test_all_attempts_together_are_bounded() -> None:
     assert 4 <= virtually(story) < 4.1
 
 
+@pytest.mark.parametrize("code", [2, 13])
+@pytest.mark.parametrize("order_key", [None, "8841"])
+def test_a_refusal_after_an_attempt_without_an_answer_does_not_say_that_nothing_is_stored(
+    code: int, order_key: str | None
+) -> None:
+    async def story() -> None:
+        sending = Sending()
+        answers = iter([None, *[refuse(code)(None)] * 5])
+        sending.cluster.both(lambda _: next(answers))
+        with pytest.raises(BrokerUnreachable, match=f"an attempt without an answer may have stored it; .*code {code}"):
+            await sending.send("orders", b"x", order_key=order_key)
+        await sending.close()
+
+    virtually(story)
+
+
 @pytest.mark.parametrize("retries", [0, 2])
 def test_nothing_leaves_once_the_time_is_over(retries: int) -> None:
     """The first attempt took all of it: a second one would store the message again, and nobody would hear of it."""

@@ -100,6 +100,12 @@ class Attempts:
         except TimeoutError:
             cause = f"; the last attempt: {last[-1]}" if last else ""
             raise RequestTimedOut(f"send to {outgoing.topic}: not stored within {timeout_ms} ms{cause}") from None
+        except Refused as error:
+            if not any(map(_may_have_stored, last)):
+                raise
+            raise BrokerUnreachable(
+                f"send to {outgoing.topic}: an attempt without an answer may have stored it; the last: {error}"
+            ) from error
 
     async def _in_time(
         self, outgoing: Outgoing, queue: MessageQueue | None, failed: dict[str, None],
@@ -392,7 +398,12 @@ def _of_its_topic(queue: MessageQueue, outgoing: Outgoing) -> MessageQueue:
 
 def _may_be_a_second(outgoing: Outgoing, error: BrokerUnreachable) -> bool:
     """Whether another attempt may store a half message twice: each of the two would be committed."""
-    return outgoing.is_half and not isinstance(error, NotConnected)
+    return outgoing.is_half and _may_have_stored(error)
+
+
+def _may_have_stored(error: BrokerUnreachable | Refused) -> bool:
+    """Whether the broker may have the message all the same: it was sent, and nobody has heard what became of it."""
+    return isinstance(error, BrokerUnreachable) and not isinstance(error, NotConnected)
 
 
 def _results(outgoing: Outgoing, queue: MessageQueue, answer: RemotingCommand, topic: str) -> list[SendResult]:
