@@ -79,7 +79,7 @@ def _one(admin: Admin, found: Positions, *, is_json: bool) -> ExitCode:
         table.write_json({name: value for name, value in row.items() if name != "group"} for row in rows)
     else:
         output.say(shown.said(admin, health.look(admin, found, delayed.waiting(admin), RealClock().now_ms())))
-        for trouble in shown.differences(admin, found):
+        for trouble in (*shown.differences(admin, found), *shown.pauses(found)):
             output.say(table.caution(trouble))
         table.write(MEMBERS, [_member(admin, found, number) for number in range(len(found.members.members))])
         output.say("")

@@ -27,7 +27,7 @@ from framework.cli.dashboard.history import GroupSample, Move, Track, last
 from framework.cli.dashboard.words import State
 from framework.cli.live.figures import Figures, figures
 from framework.cli.live.find import SECONDS
-from framework.cli.shown.groups import differences, parts
+from framework.cli.shown.groups import differences, parts, pauses
 from framework.client.options import ClusterOptions
 from framework.errors import FrameworkError
 from framework.net.control.asking import Answer, ControlFailed, Request, ask_all, workers_of
@@ -84,17 +84,8 @@ class GroupLook:
     rows: list[dict[str, Any]]
     """What the applications of this machine say of it, as `top` shows it."""
     pictures: list[dict[str, Any]]
-    differences: list[str]
+    troubles: list[str]
     """How its members do not fit together."""
-
-    @property
-    def troubles(self) -> list[str]:
-        """Of the differences those that are wrong: a pause is meant."""
-        return [each for each in self.differences if not each.startswith("paused ")]
-
-    @property
-    def pauses(self) -> list[str]:
-        return [each for each in self.differences if each.startswith("paused ")]
 
     @property
     def found(self) -> Positions | None:
@@ -164,7 +155,7 @@ class GroupLook:
         held = [f"queues are held: {'; '.join(self.held[:3])}"] if self.held else []
         rate = last(self.track.rates(lambda each: each.lag))
         growing = [f"the lag grows by {words.rate(rate)}/s"] if self.state is words.GROWING and rate else []
-        paused = [] if self.state is words.PAUSED else self.pauses
+        paused = [] if self.found is None or self.state is words.PAUSED else pauses(self.found)
         return [*standing[:STANDING_MAX], *more, *held, *growing, *paused, *parts(self.health)]
 
     @property

@@ -45,7 +45,7 @@ def row(admin: Admin, health: GroupHealth) -> dict[str, Any]:
         "handlers_hanging": work.hanging if work.is_told else None,
         "silent_members": len(health.silent),
         "resets_pending": sum(each.waits_for_reset for each in health.positions.rows),
-        "troubles": [*parts(health), *differences(admin, health.positions)],
+        "troubles": [*parts(health), *differences(admin, health.positions), *pauses(health.positions)],
         "queues": len(health.positions.rows),
         "handled_s": handled_a_second(health),
     }
@@ -147,7 +147,6 @@ def differences(admin: Admin, found: Positions) -> list[str]:
         told = ", ".join(f"{member}: {wish}" for member, wish in wishes.items())
         lines.append(f"members subscribe differently, so messages are missed: {told}")
     lines += [f"held: {why} (in {', '.join(those)})" for why, those in found.members.held.items()]
-    lines += [f"paused {pause} (in {', '.join(those)})" for pause, those in found.members.paused.items()]
     idle = [each.client_id for each in members if each.queues == ()]
     if idle and found.rows:
         lines.append(f"{len(idle)} of {len(members)} members have no queue: {', '.join(idle)}")
@@ -155,6 +154,11 @@ def differences(admin: Admin, found: Positions) -> list[str]:
     if members and unowned and not found.unknown:
         lines.append(f"{len(unowned)} queues have no owner: {', '.join(unowned[:5])}")
     return lines
+
+
+def pauses(found: Positions) -> list[str]:
+    """Who of them is paused, and why; somebody wants it so."""
+    return [f"paused {pause} (in {', '.join(those)})" for pause, those in found.members.paused.items()]
 
 
 def wanted(admin: Admin, subscriptions: dict[str, str]) -> str:
