@@ -223,15 +223,29 @@ def prepare_batches(
     if len(order_keys) > 1 and not is_placed:
         shown = " and ".join("no order key" if key is None else f"order key {shorten(key)}" for key in order_keys[:2])
         raise MessageWrong(f"batch to {topic}: messages with {shown}: send one batch per key, or give the queue")
-    outer = properties.encode({WAIT_STORE: "true"})
+    return _batches(topic, parts, all_ids, messages, order_keys[0], now_ms, body_bytes_max)
+
+
+def collected(several: Sequence[Outgoing], now_ms: int, *, body_bytes_max: int = BODY_BYTES_MAX) -> list[Outgoing]:
+    """Messages for one place, each of which `prepare` made ready, as one batch, or as few as their size allows."""
+    messages = [each.messages[0] for each in several]
+    parts = [batch.written(message.body, each.properties) for message, each in zip(messages, several, strict=True)]
+    ids = [each.message_ids[0] for each in several]
+    return _batches(several[0].topic, parts, ids, messages, several[0].order_key, now_ms, body_bytes_max)
+
+
+def _batches(
+    topic: str, parts: Sequence[bytes], ids: Sequence[str], messages: Sequence[Message], order_key: str | None,
+    now_ms: int, bytes_max: int,
+) -> list[Outgoing]:  # fmt: skip
     made: list[Outgoing] = []
-    for begin, end in _cuts([len(part) for part in parts], body_bytes_max):
-        body, ids, part = b"".join(parts[begin:end]), tuple(all_ids[begin:end]), tuple(messages[begin:end])
-        if len(body) > body_bytes_max:  # one message, which has room by itself: its properties do not count there
+    for begin, end in _cuts([len(part) for part in parts], bytes_max):
+        body, of_these, these = b"".join(parts[begin:end]), tuple(ids[begin:end]), tuple(messages[begin:end])
+        if len(body) > bytes_max:  # one message, which has room by itself: its properties do not count there
             alone, texts, _ = batch.cut_at(body, 0)
-            made.append(Outgoing(topic, alone, texts.decode(), 0, ids, now_ms, part, order_keys[0]))
+            made.append(Outgoing(topic, alone, texts.decode(), 0, of_these, now_ms, these, order_key))
             continue
-        made.append(Outgoing(topic, body, outer, 0, ids, now_ms, part, order_keys[0], is_batch=True))
+        made.append(Outgoing(topic, body, _OUTER, 0, of_these, now_ms, these, order_key, is_batch=True))
     return made
 
 
@@ -262,6 +276,8 @@ def _sent(key: str, given: Mapping[str, str]) -> dict[str, str]:
 
 _BEFORE_KEY, _, _BEHIND_KEY = properties.encode(_sent("?", {})).partition("?")
 """Of a message without properties of its own, the text of those that each has."""
+_OUTER = properties.encode({WAIT_STORE: "true"})
+"""Of a batch."""
 
 
 @lru_cache(maxsize=1_024)

@@ -22,13 +22,14 @@ from framework.client.outgoing import (
     BODY_BYTES_MAX,
     Outgoing,
     SendResult,
+    collected,
     listed,
     prepare,
     prepare_batches,
 )
 from framework.client.presence import Presence
 from framework.client.producing import recalls
-from framework.client.producing.accumulating import Accumulator
+from framework.client.producing.accumulating import Accumulator, timed_out
 from framework.client.producing.attempts import Attempts
 from framework.client.producing.bodies import Bodies
 from framework.client.producing.delays import Wish, wish_of
@@ -36,7 +37,7 @@ from framework.client.producing.options import CODECS, WhenAway, check_options, 
 from framework.client.producing.told import ToldAttempts
 from framework.client.tracing import SEND_TIMEOUT, SendTrace, producer_group
 from framework.declare.transactions import TransactionCheck
-from framework.errors import FrameworkError, PartlySent, Refused, RequestTimedOut, shorten
+from framework.errors import FrameworkError, PartlySent, Refused, shorten
 from framework.mistakes import ArgumentWrong, MessageMistyped, MessageWrong, WrongMoment
 from framework.model.contracts import Encodes
 from framework.model.message import Message, checked_order_key, checked_queue
@@ -147,7 +148,7 @@ class Producer:
             lambda: self.cluster, self._group, self._namespace, self._prepared, self._attempts, self._limit_ms
         )
         waits_ms = linger_ms(linger)
-        self._accumulator = None if not waits_ms else Accumulator(waits_ms, self._batches, self._deliver)
+        self._accumulator = None if not waits_ms else Accumulator(waits_ms, self._collected, self._deliver)
 
     # Life
 
@@ -229,7 +230,7 @@ class Producer:
         wish = wish_of(delay, at, delay_level)
         outgoing = self._prepared(message, wish, delay_level)
         if self._accumulator is not None and queue is None and not delay_level and outgoing.goes_in_batches:
-            return await self._accumulated(self._accumulator, outgoing.messages[0], outgoing, self._limit_ms(timeout))
+            return await self._accumulated(self._accumulator, outgoing, self._limit_ms(timeout))
         (result,) = await self._attempts.deliver(outgoing, self._wrapped(queue), self._limit_ms(timeout))
         return result
 
@@ -272,7 +273,11 @@ class Producer:
         batch, results = listed(messages), list[SendResult]()
         if self._hooks is not None:
             batch = [self._hooks.begun(each) for each in batch]
-        for part in self._batches(batch, [self._next_key() for _ in batch], is_placed=queue is not None):
+        keys = [self._next_key() for _ in batch]
+        for part in prepare_batches(
+            batch, keys, self._world.clock.now_ms(), body_bytes_max=self._body_bytes_max, namespace=self._namespace,
+            is_placed=queue is not None,
+        ):  # fmt: skip
             try:
                 results += await self._attempts.deliver(part, self._wrapped(queue), self._limit_ms(timeout))
             except FrameworkError as error:
@@ -296,29 +301,21 @@ class Producer:
         except Refused as error:
             raise recalls.explained(error, place.broker) from None
 
-    async def _accumulated(
-        self, accumulator: Accumulator, message: Message, outgoing: Outgoing, timeout_ms: int
-    ) -> SendResult:
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                put = partial(accumulator.put, message, outgoing.message_ids[0])
-                if outgoing.order_key is None:
-                    entry = put(None)
-                else:
+    async def _accumulated(self, accumulator: Accumulator, outgoing: Outgoing, timeout_ms: int) -> SendResult:
+        until = asyncio.get_running_loop().time() + timeout_ms / 1000
+        if outgoing.order_key is None:
+            entry = accumulator.put(outgoing, None)
+        else:
+            try:
+                async with asyncio.timeout_at(until):
+                    put = partial(accumulator.put, outgoing)
                     entry = await self._attempts.in_turn(outgoing.topic, outgoing.order_key, put)
-                return await accumulator.answer(entry)
-        except TimeoutError:
-            raise RequestTimedOut(f"send to {outgoing.topic}: not stored within {timeout_ms} ms") from None
+            except TimeoutError:
+                raise timed_out(outgoing, timeout_ms) from None
+        return await accumulator.answer(entry, until, timeout_ms)
 
-    def _batches(self, messages: Sequence[Message], keys: Sequence[str], *, is_placed: bool = True) -> list[Outgoing]:
-        return prepare_batches(
-            messages,
-            keys,
-            self._world.clock.now_ms(),
-            body_bytes_max=self._body_bytes_max,
-            namespace=self._namespace,
-            is_placed=is_placed,
-        )
+    def _collected(self, several: Sequence[Outgoing]) -> list[Outgoing]:
+        return collected(several, self._world.clock.now_ms(), body_bytes_max=self._body_bytes_max)
 
     async def _deliver(self, outgoing: Outgoing) -> list[SendResult]:
         return await self._attempts.deliver(outgoing, None, self._timeout_ms)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from framework.client.outgoing import SendResult
+from framework.client.producing.accumulating import BYTES_MAX
 from framework.errors import BrokerUnreachable, ConfigurationError, Refused, RequestTimedOut
 from framework.model.message import Message
 from framework.wire import batch
@@ -203,13 +204,15 @@ def test_what_is_wrong_with_one_message_hurts_no_other_of_its_batch() -> None:
 
 
 def test_a_full_batch_waits_no_longer() -> None:
-    async def story(sending: Sending) -> list[int]:
+    async def story(sending: Sending) -> list[bytes]:
         await asyncio.gather(*(sending.send("orders", b"x" * 1_000) for _ in range(64)))
-        return sorted(len(batch.positions(request.body)) for request in batches(sending))
+        return sorted((request.body for request in batches(sending)), key=len)
 
-    sizes = played(story)
-    assert 64 == sum(sizes)
-    assert max(sizes) <= 30
+    *others, full, as_full = played(story)
+    assert 64 == sum(len(batch.positions(body)) for body in (*others, full, as_full))
+    for body in (full, as_full):
+        last = batch.positions(body)[-1]
+        assert last < BYTES_MAX <= len(body), "the message that fills it is its last"
 
 
 def test_delays_and_chosen_queues_do_not_wait_for_others() -> None:
