@@ -161,8 +161,9 @@ class Hooks:
 
     @hookspec
     def figures(self) -> Mapping[str, float]:  # type: ignore[empty-body]  # a specification
-        """What the plugin counts, for metrics: name -> number. What only grows ends in `_total`, all else is as it was
-        last. Called on the event loop for each snapshot.
+        """What the plugin counts, for metrics: name -> number. What only grows ends in `_total`; of what ends in `_max`
+        the largest of all workers counts; all else is as it was last, and added up. Called on the event loop for each
+        snapshot.
         """
 
 

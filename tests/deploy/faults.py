@@ -271,11 +271,27 @@ def once_fails() -> Recording:
 
 
 def outbox_has_no_table() -> Recording:
+    return _of_outbox("DROP TABLE outbox")
+
+
+def outbox_waits() -> Recording:
+    """A relay of another application has claimed it, and does not come back."""
+    return _of_outbox(
+        "INSERT INTO outbox (message_id, topic, properties, body, created_ms, due_ms) "
+        "VALUES ('M1', 'orders', '', x'31', 0, 1 << 60)"
+    )
+
+
+def outbox_is_refused() -> Recording:
+    return _of_outbox("INSERT INTO outbox (message_id, topic, properties, body) VALUES ('M1', 'no topic', '', x'31')")
+
+
+def _of_outbox(fault: str) -> Recording:
     recording = Recording()
     with tempfile.TemporaryDirectory() as folder, desk(bill, outbox={"database": f"{folder}/shop.db"}) as opened:
         steps(opened, recording, BEFORE)
         with sqlite3.connect(f"{folder}/shop.db") as database:
-            database.execute("DROP TABLE outbox")
+            database.execute(fault)
         database.close()
         steps(opened, recording, AFTER)
     return recording
@@ -382,6 +398,12 @@ RECORDED: Mapping[str, tuple[Callable[[], Recording], frozenset[str], str]] = {
     "once fails": (once_fails, frozenset({"OnceFails"}), "framework_app_once_failures_total"),
     "outbox has no table": (
         outbox_has_no_table, frozenset({"OutboxFails"}), 'framework_app_plugin_count_total{figure="table_failures"',
+    ),
+    "outbox waits": (
+        outbox_waits, frozenset({"OutboxWaits"}), 'framework_app_plugin_figure_max{figure="oldest_seconds"',
+    ),
+    "outbox is refused": (
+        outbox_is_refused, frozenset({"OutboxRefused"}), 'framework_app_plugin_figure_max{figure="refused"',
     ),
     "it begins again and again": (it_begins_again_and_again, frozenset({"Restarts"}), ""),
     "one of two is down": (one_of_two_is_down, frozenset({"Down"}), ""),

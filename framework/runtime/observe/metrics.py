@@ -159,14 +159,14 @@ def _figures(*, growing: bool) -> Read:
     return read
 
 
-def _of_plugins(*, growing: bool) -> Read:
-    """What plugins count (the hook `figures`)."""
+def _of_plugins(ending: str = "") -> Read:
+    """What plugins count (the hook `figures`), by how the figure's name ends."""
 
     def read(picture: Picture) -> Iterator[Sample]:
         for plugin, figures in picture["plugin_figures"].items():
             for figure, value in figures.items():
-                if figure.endswith("_total") is growing:
-                    yield Sample((("figure", figure.removesuffix("_total")), ("plugin", plugin)), value)
+                if figure.endswith(ending or ("_total", "_max")) is bool(ending):
+                    yield Sample((("figure", figure.removesuffix(ending)), ("plugin", plugin)), value)
 
     return read
 
@@ -252,9 +252,11 @@ _TABLE: tuple[tuple[str, Kind, str, Read, Merge], ...] = (
     ("framework_app_engine_figure", "gauge", "What an engine counts, as it is.", _figures(growing=False), added),
     ("framework_app_engine_count", "counter", "What an engine counts and what only grows.",
      _figures(growing=True), added),
-    ("framework_app_plugin_figure", "gauge", "What a plugin counts, as it is.", _of_plugins(growing=False), added),
+    ("framework_app_plugin_figure", "gauge", "What a plugin counts, as it is.", _of_plugins(), added),
+    ("framework_app_plugin_figure_max", "gauge", "What each process's plugin sees alike: the largest.",
+     _of_plugins("_max"), max),
     ("framework_app_plugin_count", "counter", "What a plugin counts and what only grows.",
-     _of_plugins(growing=True), added),
+     _of_plugins("_total"), added),
     ("messaging_process_duration_seconds", "histogram",
      "How long handlers took. Messages that a worker handles in one go count with their mean.", _times, added),
     ("messaging_client_operation_duration_seconds", "histogram",

@@ -95,8 +95,9 @@ class OutboxPlugin:
         if relay is None:
             return {}
         return {
-            "sent_total": relay.sent, "failed_total": relay.failed, "waiting": relay.waiting,
-            "table_failures_total": relay.table_failures,
+            "sent_total": relay.sent, "failed_total": relay.failed, "table_failures_total": relay.table_failures,
+            "waiting_max": relay.backlog.waiting, "refused_max": relay.backlog.refused,
+            "oldest_seconds_max": relay.backlog.oldest_ms / 1000,
         }  # fmt: skip
 
     def _wrote(self) -> None:

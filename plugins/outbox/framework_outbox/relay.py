@@ -19,13 +19,15 @@ from framework.errors import ConfigurationError, FrameworkError, Refused
 from framework.model.message import Message
 from framework_outbox.rows import Row
 from framework_outbox.settings import OutboxSettings
-from framework_outbox.table import Failure, Table, TableError
+from framework_outbox.table import Backlog, Failure, Table, TableError
 
 log = structlog.get_logger()
 T = TypeVar("T")
 
 MESSAGE_ILLEGAL = 13  # the broker's word for a message that it will never take
 SWEEP_SECONDS = 10.0
+COUNT_SECONDS = 10.0
+"""How often what waits is counted, for metrics."""
 PAUSE_MAX_SECONDS = 5.0
 """While the database or every broker is away, each look costs a time-out: so often, and no oftener."""
 REASON_MAX = 300
@@ -55,8 +57,9 @@ class Relay:
         """Stored by a broker, and noted."""
         self.failed = 0
         """Attempts that ended otherwise; their rows are tried again, or given up."""
-        self.waiting = 0
-        """Rows that the last look claimed and could not send."""
+        self._counted = -COUNT_SECONDS
+        self.backlog = Backlog()
+        """Of the whole table, whoever sends it, as it was counted last."""
         self.table_failures = 0
         """Looks that failed before anything could be sent: the table did not answer, or not as it should."""
 
@@ -81,6 +84,7 @@ class Relay:
                     await self._in_thread(self._table.create)
                     is_there = True
                 claimed, stored = await self.step()
+                await self._count()
                 self._table_trouble.over()
             except TableError as error:
                 is_bad = True
@@ -127,17 +131,21 @@ class Relay:
                 )
                 self.sent += len(pass_.sent)
                 self.failed += len(pass_.failed)
-                self.waiting = len(rows) - len(pass_.sent)
             if pass_.sent:
                 self._send_trouble.over()
             elif pass_.failed:
                 self._send_trouble.said(pass_.failed[0].reason)
             return len(rows), len(pass_.sent)
-        self.waiting = 0
         is_due = settings.keep and self._monotonic() - self._swept > SWEEP_SECONDS
         if is_due and not await self._in_thread(lambda: table.sweep(settings.keep)):
             self._swept = self._monotonic()
         return 0, 0
+
+    async def _count(self) -> None:
+        now = self._monotonic()
+        if now - self._counted >= COUNT_SECONDS:
+            self.backlog = await self._in_thread(self._table.backlog)
+            self._counted = now
 
     async def _serve(self, work: _Pass) -> None:
         while work.lanes and not self._is_stopping:

@@ -22,6 +22,7 @@ from framework_outbox.rows import Row
 
 SWEEP_ROWS = 1_000  # removed at once, so that no writer waits long for the table
 SHOWN_MAX = 20
+COUNTED_MAX = 100_000  # of what waits; more is as bad, and takes longer to count
 
 
 class TableError(FrameworkError):
@@ -70,6 +71,18 @@ class Status:
     """Why the last one of those that fail did."""
     worst: Sequence[Refused]
     """The first ones that are refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What is not sent."""
+
+    waiting: int = 0
+    """At most `COUNTED_MAX`."""
+    refused: int = 0
+    """Likewise."""
+    oldest_ms: int = 0
+    """For how long the first one waits."""
 
 
 class Table(ABC):
@@ -137,6 +150,7 @@ class Table(ABC):
             "open": "(id) WHERE state = 'waiting'",
             "keys": "(ordering_key, id) WHERE state <> 'sent' AND ordering_key IS NOT NULL",
             "sent": "(ended_ms) WHERE state = 'sent'",
+            "refused": "(id) WHERE state = 'refused'",
         }
         return (
             f"CREATE TABLE IF NOT EXISTS {name} ({', '.join(columns)})",
@@ -222,6 +236,20 @@ class Table(ABC):
             )
             self._many(connection, f"DELETE FROM {self.name} WHERE id = ? AND state = 'sent'", found)
         return len(found)
+
+    def backlog(self) -> Backlog:
+        """What metrics tell: counted by the indexes alone, and not further than it matters."""
+        waiting, refused = (f"FROM {self.name} WHERE state = '{state}'" for state in ("waiting", "refused"))
+        with self._transaction() as connection:
+            now_ms = self._now_ms(connection)
+            ((count, of_refused, first_ms),) = self._all(
+                connection,
+                f"SELECT (SELECT count(*) FROM (SELECT 1 {waiting} LIMIT {COUNTED_MAX}) AS w), "
+                f"(SELECT count(*) FROM (SELECT 1 {refused} LIMIT {COUNTED_MAX}) AS r), "
+                f"(SELECT created_ms {waiting} ORDER BY id LIMIT 1)",
+                (),
+            )
+        return Backlog(count, of_refused, 0 if first_ms is None else max(now_ms - first_ms, 0))
 
     def close(self) -> None:
         with self._alone:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from framework_outbox.table import TableError
+from framework_outbox.table import Backlog, TableError
 from structlog.testing import capture_logs
 
 from framework.errors import BrokerUnreachable, ConfigurationError, Refused
@@ -248,6 +248,29 @@ def test_stopping_ends_what_is_under_way_and_leaves_the_rest(tmp_path: Path) -> 
         status = desk.open().status()
         assert (2, 1) == (status.waiting, status.sent)
         assert 2 == len(desk.open().claim("two", 10, 1_000)), "at once, not when a lease is over"
+
+    desk.play(story)
+
+
+def test_what_waits_in_the_whole_table_is_counted_for_metrics(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.write("held")
+    assert 1 == len(desk.open().claim("another relay", 1, 3_600_000))
+    desk.write("sent")
+    desk.write("bad")
+    desk.wrong["bad"] = Refused(13, "illegal", request="send", peer="broker-a")
+
+    async def story() -> None:
+        relay = desk.relay()
+        assert Backlog() == relay.backlog, "nobody has looked"
+        running = asyncio.get_running_loop().create_task(relay.run())
+        await until(lambda: relay.backlog.refused > 0)
+        assert (1, 1) == (relay.backlog.waiting, relay.backlog.refused)
+        assert 1 == desk.table.retry(None)
+        del desk.wrong["bad"]
+        await until(lambda: not relay.backlog.refused)
+        relay.stop()
+        await running
 
     desk.play(story)
 

@@ -17,7 +17,7 @@ import pytest
 from framework_outbox import sqlite as of_sqlite
 from framework_outbox.postgresql import PostgresqlTable
 from framework_outbox.sqlite import SqliteTable
-from framework_outbox.table import Failure, Table, TableError
+from framework_outbox.table import Backlog, Failure, Table, TableError
 from framework_outbox.writing import Outbox
 
 from framework import Message
@@ -104,6 +104,21 @@ def what_was_sent_is_kept_and_swept(tables: Tables) -> None:
     table.now_sql = f"CAST({NOW_MS + 1_000} AS bigint)"
     assert 1 == table.sweep(1_000)
     assert 0 == table.status().sent
+    table.close()
+
+
+def what_waits_and_what_is_refused_is_counted(tables: Tables) -> None:
+    table = tables.open(at_ms=4_000_000_000_000)
+    assert Backlog() == table.backlog()
+    tables.write("sent", "bad", "a", "b")
+    sent, bad = table.claim("one", 2, LEASE_MS)
+
+    table.ended("one", [sent.number], [Failure(bad.number, "illegal", 0, is_final=True)], [], keeps=True)
+
+    status, backlog = table.status(), table.backlog()
+    assert (2, 1) == (status.waiting, status.refused)
+    assert Backlog(status.waiting, status.refused, status.oldest_ms) == backlog
+    assert backlog.oldest_ms > 0
     table.close()
 
 
@@ -228,6 +243,7 @@ BEHAVIOURS = (
     claimed_rows_are_another_s_when_the_lease_is_over,
     a_key_s_rows_wait_for_those_before_them,
     what_was_sent_is_kept_and_swept,
+    what_waits_and_what_is_refused_is_counted,
     without_keeping_what_was_sent_is_gone,
     who_lost_a_claim_changes_nothing,
     a_row_that_was_sent_and_taken_over_holds_its_key_until_it_was_sent_again,

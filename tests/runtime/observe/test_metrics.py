@@ -168,7 +168,7 @@ def test_an_example_is_of_the_class_that_shows_it() -> None:
 WHOLE = Snapshot(
     "shop", "m", is_ready=False, budget_used=1, budget_limit=2, started_ms=3_000, taken_ms=100_000,
     not_ready=("a", "b"), not_live=("a",), hook_failures={"audit": 4}, slow_hooks={"audit": 5},
-    plugin_figures={"outbox": {"sent_total": 6, "waiting": 7}}, lost_lines=8,
+    plugin_figures={"outbox": {"sent_total": 6, "open": 7, "waiting_max": 8}}, lost_lines=8,
     failed_loops=(LoopSnapshot("x", 9, "?", stands_back=False), LoopSnapshot("y", 1, "?", stands_back=False)),
     clock=ClockSnapshot(-3_000, -2_000, ("broker-a",)), stalls=StallSnapshot(11, 12_000, 0, 13_000),
     groups=(
@@ -192,7 +192,8 @@ EXPECTED = """
 ready 0|live 0|not_ready_reasons 2|stalled_queues 1|start_timestamp_seconds 3|budget_bytes 2|lost_lines_total 8
 failed_loops_total 10|clock_off_seconds 2|loop_stalls_total 11|loop_blocked_max_seconds 12|loop_lag_seconds 13
 plugin_failures_total{plugin="audit"} 4|plugin_slow_calls_total{plugin="audit"} 5
-plugin_count_total{figure="sent",plugin="outbox"} 6|plugin_figure{figure="waiting",plugin="outbox"} 7
+plugin_count_total{figure="sent",plugin="outbox"} 6|plugin_figure{figure="open",plugin="outbox"} 7
+plugin_figure_max{figure="waiting",plugin="outbox"} 8
 messages_total{G,outcome="handled"} 14|messages_total{G,outcome="retried"} 15
 messages_total{G,outcome="dead_lettered"} 16|messages_total{G,outcome="dropped"} 17|messages_total{G,outcome="late"} 18
 messages_total{G,outcome="skipped"} 19|messages_total{G,outcome="damaged"} 20|messages_total{G,outcome="abandoned"} 21
