@@ -6,6 +6,7 @@ Bytes arrive in the next turn of the loop, in order. A link can be cut, made dea
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -41,7 +42,8 @@ class MemoryPipe:
         self.name = name
         self.is_deaf = False
         """Whatever is written to this end vanishes, and nobody is told: a half-open connection."""
-        self.unread: list[bytes] = []
+        self.unread: deque[bytes] = deque()
+        self.unread_bytes = 0
         self.is_paused = False
         self.written = 0
         self._closing = False
@@ -52,6 +54,7 @@ class MemoryPipe:
         if self._closing or self.other.is_deaf:
             return
         self.other.unread.append(bytes(data))
+        self.other.unread_bytes += len(data)
         asyncio.get_running_loop().call_soon(self.other.deliver)
         if self.get_write_buffer_size() > HIGH_WATER and not self._told_to_pause:
             self._told_to_pause = True
@@ -59,10 +62,17 @@ class MemoryPipe:
 
     def deliver(self) -> None:
         while self.unread and not self.is_paused and not self._closing:
-            self.owner.data_received(self.unread.pop(0))
+            data = self.unread.popleft()
+            self.unread_bytes -= len(data)
+            self.owner.data_received(data)
         if self.other._told_to_pause and not self.unread:
             self.other._told_to_pause = False
             self.other.owner.resume_writing()
+
+    def take(self, size: int) -> None:
+        """Read so much of the first that is unread, though reading is paused."""
+        self.unread[0] = self.unread[0][size:]
+        self.unread_bytes -= size
 
     def close(self) -> None:
         self._end(None)
@@ -95,7 +105,7 @@ class MemoryPipe:
         return (self.name, 1000) if name == "peername" else default
 
     def get_write_buffer_size(self) -> int:
-        return sum(map(len, self.other.unread))
+        return self.other.unread_bytes
 
 
 def join(one: PipeOwner, two: PipeOwner, *, host: str = "10.0.0.1") -> tuple[MemoryPipe, MemoryPipe]:
