@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from types import TracebackType
@@ -17,7 +18,6 @@ from framework.client.cluster import Cluster
 from framework.client.dialogue.checks import group_of
 from framework.client.dialogue.halves import Preparing, refuse_delay
 from framework.client.dialogue.transactions import TransactionBlock
-from framework.client.options import ClusterOptions
 from framework.client.outgoing import (
     BODY_BYTES_MAX,
     Outgoing,
@@ -33,12 +33,21 @@ from framework.client.producing.accumulating import Accumulator, timed_out
 from framework.client.producing.attempts import Attempts
 from framework.client.producing.bodies import Bodies
 from framework.client.producing.delays import Wish, wish_of
-from framework.client.producing.options import CODECS, WhenAway, check_options, linger_ms, timeout_ms
+from framework.client.producing.options import (
+    CODECS,
+    WhenAway,
+    check_options,
+    linger_ms,
+    new_client_id,
+    new_keys,
+    reach,
+    timeout_ms,
+)
 from framework.client.producing.told import ToldAttempts
 from framework.client.tracing import SEND_TIMEOUT, SendTrace, producer_group
 from framework.declare.transactions import TransactionCheck
 from framework.errors import FrameworkError, PartlySent, Refused, shorten
-from framework.mistakes import ArgumentWrong, MessageMistyped, MessageWrong, WrongMoment
+from framework.mistakes import ArgumentMistyped, ArgumentWrong, MessageMistyped, MessageWrong, WrongMoment
 from framework.model.contracts import Encodes
 from framework.model.message import Message, checked_order_key, checked_queue
 from framework.model.namespaces import wrap
@@ -52,7 +61,6 @@ from framework.net.tls import TlsOptions
 from framework.ports import World
 from framework.wire.command import RemotingCommand
 from framework.wire.compression import COMPRESS_ABOVE
-from framework.wire.ids import UniqueKeys
 
 RETRIES = 2
 TIMEOUT = "10s"
@@ -99,9 +107,11 @@ class Producer:
                 "Producer: give either name_servers or cluster; app.cluster is None while its application has not "
                 "started, so `await app.started()` first"
             )
+        if not isinstance(cluster, Cluster | None):
+            raise ArgumentMistyped(f"Producer: cluster={shorten(cluster)}: give app.cluster")
         check_options(
-            compression=compression, when_away=when_away, max_in_flight=max_in_flight, retries=retries,
-            compress_above=compress_above, body_bytes_max=body_bytes_max,
+            group=group, compression=compression, when_away=when_away, max_in_flight=max_in_flight,
+            retries=retries, compress_above=compress_above, body_bytes_max=body_bytes_max, codec=codec,
         )  # fmt: skip
         self._namespace = cluster.options.namespace if namespace is None and cluster is not None else namespace or ""
         group = group_of(group, check) or GROUP
@@ -116,19 +126,8 @@ class Producer:
         self._shared = cluster
         self._own: Cluster | None = None
         self._presence: Presence | None = None
-        self._options: ClusterOptions | None = None
-        chance, identity = self._world.chance, self._world.identity
-        if cluster is None:
-            servers = (name_servers,) if isinstance(name_servers, str) else tuple(name_servers)
-            self._options = ClusterOptions(
-                name_servers=servers,
-                client_id=f"{identity.host}@{identity.process}#{chance.token(6).hex()}",
-                credentials=credentials,
-                tls=tls,
-                address_map=dict(address_map or {}),
-                allow=tuple(allow),
-            )
-        self._keys = UniqueKeys(identity.host, identity.process, int.from_bytes(chance.token(4)))
+        self._options = None if cluster is not None else reach(name_servers, credentials, tls, address_map, allow)
+        self._keys = new_keys(self._world)
         self._tree = TaskTree()
         self._is_tracing = False
         self._trace = SendTrace(group, trace_topic, self._world, self._namespace) if trace else None
@@ -160,8 +159,10 @@ class Producer:
         if self._own is not None or (self._shared is not None and self._shared.is_closed):
             self._check_loop("start")
         if self._options is not None and self._own is None:
+            # Made before a fork and started in each child, it would have one name and one set of ids in all of them.
+            self._keys, options = new_keys(self._world), replace(self._options, client_id=new_client_id(self._world))
             presence = self._presence = Presence(self._group)
-            self._own = Cluster(self._world, self._options, on_connected=presence.connected)
+            self._own = Cluster(self._world, options, on_connected=presence.connected)
             self._tree.start(self._own.routes.run(), name="producer routes")
             self._tree.start(presence.run(self._own), name="producer heartbeats")
         if self._check is not None:
@@ -406,6 +407,11 @@ class Producer:
             return  # by a fork, and its use says so
         if cluster.is_closed:
             raise WrongMoment(f"Producer.{method}: {cluster.state()}")
+        if cluster.loop.is_closed():
+            raise WrongMoment(
+                f"Producer.{method}: the event loop that the producer was started in is closed; make a new producer in "
+                "this one, as by `async with Producer(...)` inside of asyncio.run"
+            )
         if cluster.loop is not asyncio.get_running_loop():
             raise WrongMoment(
                 f"Producer.{method}: the producer was started in another event loop; call it there with "

@@ -41,6 +41,8 @@ def text_of(peername: object) -> str:
 
 def parse_address(text: str, what: str = "address") -> Address:
     """The address, or a ConfigurationError that names `what` it is and what is wrong with it."""
+    if ";" in text or "," in text:  # as Java's setNamesrvAddr takes several
+        raise AddressWrong(f'{what} {shorten(text)}: several are a list: ["first:9876", "second:9876"]')
     plain = _SCHEME.sub("", text.strip(), count=1).removesuffix("/")
     host, colon, port_text = plain.rpartition(":")
     if not colon or not host:

@@ -157,6 +157,16 @@ def _module(codec: Compression) -> Any:
         ) from error
 
 
+def missing_package(codec: Compression) -> str:
+    """What has to be installed for it; empty where all is there."""
+    name, package = _MODULES.get(codec, ("zlib", ""))
+    try:
+        import_module(name)
+    except ImportError:
+        return package
+    return ""
+
+
 def _truncated(codec: Compression, body: bytes) -> BodyUndecodable:
     return BodyUndecodable(f"body of {len(body)} bytes is {codec.name.lower()}, and ends too early")
 

@@ -329,6 +329,12 @@ def test_a_message_brings_everything_itself() -> None:
         ({"name_servers": NS, "group": "a b"}, "producer group 'a b'"),
         ({"name_servers": NS, "timeout": "soon"}, "'soon' is not a duration"),
         ({"name_servers": "nonsense"}, "name server 'nonsense': write host:port"),
+        ({"name_servers": "a:1;b:1"}, "several are a list"),
+        ({"name_servers": 9876}, "name_servers=9876: give a list of texts"),
+        ({"name_servers": NS, "allow": [10]}, r"allow=\[10\]: give a list of texts"),
+        ({"name_servers": NS, "allow": "10/8"}, "allow '10/8'"),
+        ({"name_servers": NS, "address_map": NS}, "address_map='10.0.0.9:9876': give a dict"),
+        ({"cluster": "app"}, "cluster='app': give app.cluster"),
     ],
 )
 def test_options_that_cannot_work_are_refused(options: dict[str, Any], reason: str) -> None:

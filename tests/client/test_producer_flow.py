@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from framework.client.outgoing import SendResult
+from framework.client.producer import Producer
 from framework.client.producing.accumulating import BYTES_MAX
 from framework.errors import BrokerUnreachable, ConfigurationError, Refused, RequestTimedOut
 from framework.model.message import Message
@@ -64,6 +66,10 @@ def test_no_more_sends_are_under_way_than_were_asked_for() -> None:
         ({"compression": "rar"}, "compression 'rar': use zlib, lz4, zstd"),
         ({"linger": "soon"}, "linger: 'soon' is not a duration"),
         ({"linger": "1m"}, "linger: '1m' is above 10 s"),
+        ({"max_in_flight": True}, "max_in_flight True: use 1 to 65536"),
+        ({"retries": True}, "retries True: use 0 or more"),
+        ({"codec": "avro"}, r"codec='avro': give an object with encoder\(topic\)"),
+        ({"group": 5}, "group=5: give a text"),
     ],
 )
 def test_options_that_cannot_work_are_refused(options: dict[str, Any], complaint: str) -> None:
@@ -72,6 +78,27 @@ def test_options_that_cannot_work_are_refused(options: dict[str, Any], complaint
             Sending(**options)
 
     virtually(story)
+
+
+def test_a_codec_whose_package_is_missing_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by the first large message, perhaps days later."""
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+
+    with pytest.raises(
+        ConfigurationError, match="compression 'zstd': zstandard cannot be imported: pip install zstandard"
+    ):
+        Producer(name_servers=NS, compression="zstd")
+
+
+def test_a_producer_of_a_loop_that_is_over_says_so() -> None:
+    """As one that two calls of asyncio.run share."""
+    producer = Producer(name_servers="127.0.0.1:1")
+    asyncio.run(producer.start())
+
+    with pytest.raises(
+        ConfigurationError, match="the event loop that the producer was started in is closed; make a new"
+    ):
+        asyncio.run(producer.send("orders", b"x"))
 
 
 @pytest.mark.parametrize("method", ["send", "send_one_way", "request"])

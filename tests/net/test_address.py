@@ -39,6 +39,8 @@ def test_legal_addresses(text: str, host: str, port: int, plain: str) -> None:
         ("h:٣", "the port must be 1 to 65535"),
         ("h:99999999999999999999", "the port must be 1 to 65535"),
         ("::1:9876", r"write an IPv6 address as \[address\]:port"),
+        ("a:1;b:1", r'several are a list: \["first:9876", "second:9876"\]'),
+        ("a:1,b:1", "several are a list"),
         ("a b:1", "not a host name or IP address"),
         ("a\nb:1", "not a host name or IP address"),
         ("[abc]:1", "not a host name or IP address"),

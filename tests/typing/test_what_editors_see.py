@@ -38,6 +38,8 @@ MISTAKES = [
     ('@consumer("t", "g")\ndef f(o: dict[str, int], m: Message) -> None: ...\nf({"a": 1})', "call-arg"),
     ('@consumer("t", "g", batch=2)\ndef f(m: list[Message]) -> None: ...\nf(Message("t"))', "arg-type"),
     ("@consumer\ndef f(m: Message) -> None: ...", "call-arg"),
+    ('from framework import SyncProducer\nSyncProducer(name_servers="a:1", retrys=3)', "call-arg"),
+    ('from framework import SyncProducer\nSyncProducer(name_servers="a:1", when_away="stay")', "arg-type"),
 ]
 """Snippet, and what it is told."""
 

@@ -12,10 +12,11 @@ from concurrent.futures import CancelledError, Future, wait
 from contextlib import contextmanager
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, Unpack
 
 from framework.client.dialogue.transactions import TransactionBlock
 from framework.client.producer import Producer
+from framework.client.producing.options import ProducerOptions
 from framework.errors import BrokerUnreachable
 from framework.mistakes import ArgumentWrong, WrongMoment
 from framework.model.message import Message
@@ -56,7 +57,7 @@ class SyncProducer:
         name_servers: str | Sequence[str] = (),
         over: Producer | None = None,
         world: World | None = None,
-        **options: Any,
+        **options: Unpack[ProducerOptions],
     ) -> None:
         """`over`: a producer that runs in another thread's event loop, instead of one of its own."""
         if (over is None) == (not name_servers):
@@ -67,10 +68,14 @@ class SyncProducer:
         self._ended: Future[None] = Future()
         self._asked: asyncio.Event | None = None
         self._parent: int | None = None
-        if over is not None:
+        if over is not None and options:
+            raise ArgumentWrong(f"SyncProducer: {', '.join(options)}: give it to the producer that is `over`")
+        if over is None:
+            self._make()  # what is wrong with an option is said here, and not by a thread
+        else:
             self._ready = Future()
             self._ready.set_result((over.cluster.loop, over))
-        forks.tell(self)
+            forks.tell(self)
 
     send = _blocking(Producer.send)
     """As `Producer.send`."""
@@ -107,6 +112,7 @@ class SyncProducer:
             raise WrongMoment("SyncProducer.start: it was stopped, or failed to start; make a new one")
         if self._ready is None:
             ready = self._ready = Future()
+            forks.tell(self)
             assert self._world.watchman is not None, "a simulation has no threads"
             self._world.watchman.attend(lambda: self._serve(ready), "producer")
             try:

@@ -12,11 +12,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
+from multiprocessing.connection import Connection
+from typing import Any, get_type_hints
 
 import pytest
 
 from framework import Message, Producer, Publisher, SyncProducer, TransactionState, transaction_check
 from framework.client.outgoing import SendResult
+from framework.client.producing.options import ProducerOptions
 from framework.errors import BrokerUnreachable, ConfigurationError, Forked, RequestTimedOut
 from tests.patience import PATIENCE_S
 from tests.reading.threads import ThreadBox, thread_box
@@ -183,6 +186,60 @@ def test_a_plain_handler_s_thread_sends_by_the_application_s_producer(box: Threa
 def test_it_is_of_its_own_or_over_another() -> None:
     with pytest.raises(ConfigurationError, match="give either name_servers or over"):
         SyncProducer()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"name_servers": "nope"}, "name server 'nope': write host:port"),
+        ({"timeout": "soon"}, "timeout: 'soon' is not a duration"),
+        ({"over": "producer", "name_servers": "", "timeout": "3s"}, "timeout: give it to the producer that is `over`"),
+    ],
+)
+def test_a_wrong_option_is_said_where_it_is_given(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        SyncProducer(**{"name_servers": "127.0.0.1:9876", **options})
+
+
+def test_its_options_are_those_of_the_producer() -> None:
+    """Written twice, so that editors know them."""
+    own = {"name_servers", "cluster", "world"}
+    assert get_type_hints(ProducerOptions) == {
+        name: kind for name, kind in get_type_hints(Producer.__init__).items() if name not in {*own, "return"}
+    }
+
+
+@pytest.mark.parametrize("is_blocking", [False, True])
+def test_one_that_was_not_started_before_a_fork_is_each_child_s_own(
+    box: ThreadBox, topic: str, is_blocking: bool
+) -> None:
+    """As in a preloaded worker. With one seed in each of them ids would repeat, and `once=` drop messages."""
+    plain, blocking = Producer(name_servers=box.address), SyncProducer(name_servers=box.address)
+
+    async def in_a_loop() -> tuple[str, str]:
+        async with plain:
+            return plain.cluster.options.client_id, (await plain.send(topic, b"x")).message_id
+
+    def child(end: Connection) -> None:
+        if is_blocking:
+            with blocking:
+                end.send((str(os.getpid()), blocking.send(topic, b"x").message_id))
+        else:
+            end.send(asyncio.run(in_a_loop()))
+        os._exit(0)
+
+    told = []
+    for _ in range(2):
+        ours, its = multiprocessing.Pipe()
+        process = multiprocessing.get_context("fork").Process(target=child, args=(its,))
+        process.start()
+        assert ours.poll(PATIENCE_S)
+        told.append(ours.recv())
+        process.join(PATIENCE_S)
+
+    (first_client, first), (second_client, second) = told
+    assert first_client != second_client
+    assert first[8:20] != second[8:20], "process and seed"
 
 
 def test_a_forked_child_is_told_instead_of_waiting_for_ever(box: ThreadBox, topic: str) -> None:
