@@ -135,7 +135,7 @@ class FilterRefused(ConfigurationError):
     id = "FA-H013"
 
 
-class NameWrong(ConfigurationError):
+class NameWrong(ConfigurationError, ValueError):
     id = "FA-H014"
 
 

@@ -40,11 +40,13 @@ _DEFAULT_QUEUES = str(DEFAULT_QUEUES)
 READY_BODY_BYTES_MAX = 1024 * 1024  # a larger one goes where a frame's limit is looked at
 PREPARED_BIT = 0x4  # in sysFlag: a half message, whose transaction is open
 
-# Brokers refuse these whatever their permissions say.
+# Brokers refuse these whatever their permissions say, but for the one by which they make topics.
 NOT_SENDABLE = frozenset({
-    "OFFSET_MOVED_EVENT", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", SCHEDULE_TOPIC,
+    AUTO_CREATE_TOPIC, "OFFSET_MOVED_EVENT", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", SCHEDULE_TOPIC,
     "SELF_TEST_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC",
 })  # fmt: skip
+OF_BROKERS = "rmq_sys_"
+"""So begin topics that brokers keep for themselves, such as their timer's; what is sent there they take."""
 # Properties that RocketMQ writes or reads itself (MessageConst.STRING_HASH_SET), but for those that a sender may give.
 RESERVED = frozenset({
     "1ST_POP_TIME", "ARRIVE_TIME", "BORN_TIMESTAMP", "BUYER_ID", "CLUSTER", "CONSUME_START_TIME", "CORRECTION_FLAG",
@@ -163,7 +165,7 @@ def prepare(
 ) -> Outgoing:
     """One message, ready to be sent; ConfigurationError says what is wrong with it. `key` is used if it has none."""
     topic = wrap(namespace, message.topic)
-    _check_topic(topic)
+    check_sendable(topic)
     check_body(topic, message.body, body_bytes_max)
     given = message.properties
     if given:
@@ -177,7 +179,7 @@ def prepare(
     if len(body) > compress_above:
         body, sys_flag = compressed(body, codec, compress_above)
     is_bare = not given and not delay_level
-    text = f"{_BEFORE_KEY}{key}{_BEHIND_KEY}" if is_bare else properties.encode(texts)
+    text = f"{_BEFORE_KEY}{key}{_BEHIND_KEY}" if is_bare else _encoded(topic, texts)
     ids = (texts[UNIQUE_KEY],)
     return Outgoing(topic, body, text, sys_flag, ids, now_ms, (message,), message.order_key, wish=wish)
 
@@ -199,7 +201,7 @@ def prepare_batches(
     topic = wrap(namespace, messages[0].topic)
     if topic.startswith(RETRY_PREFIX):
         raise MessageWrong(f"batch to {topic}: retry topics accept single messages only")
-    _check_topic(topic)
+    check_sendable(topic)
     bare = messages[0].topic
     parts, all_ids = list[bytes](), list[str]()
     keyed: dict[str | None, None] = {}
@@ -213,7 +215,7 @@ def prepare_batches(
             check_properties(topic, given)
             if DELAY_LEVEL in given:
                 raise MessageWrong(f"batch to {topic}: a batch cannot have delays; send the message alone")
-            text = properties.encode(_sent(key, given))
+            text = _encoded(topic, _sent(key, given))
         else:
             text = f"{_BEFORE_KEY}{key}{_BEHIND_KEY}"
         keyed[given.get(SHARDING_KEY)] = None
@@ -281,11 +283,19 @@ _OUTER = properties.encode({WAIT_STORE: "true"})
 
 
 @lru_cache(maxsize=1_024)
-def _check_topic(topic: str) -> None:
+def check_sendable(topic: str) -> None:
+    """Raise NameWrong for a topic that nobody may send to."""
     is_long = topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
     check_name("topic", topic, LONG_TOPIC_LENGTH_MAX if is_long else TOPIC_LENGTH_MAX)
-    if topic in NOT_SENDABLE:
+    if topic in NOT_SENDABLE or topic.startswith(OF_BROKERS):
         raise NameWrong(f"topic {topic}: reserved by RocketMQ; choose another topic")
+
+
+def _encoded(topic: str, texts: Mapping[str, str]) -> str:
+    try:
+        return properties.encode(texts)
+    except MessageWrong as error:
+        raise MessageWrong(f"message to {topic}: {error}") from None
 
 
 def check_body(topic: str, body: bytes, bytes_max: int) -> None:
@@ -293,7 +303,10 @@ def check_body(topic: str, body: bytes, bytes_max: int) -> None:
     if not body:
         raise MessageWrong(f"message to {topic}: the body is empty, which brokers refuse; send at least one byte")
     if len(body) > bytes_max:
-        raise MessageWrong(f"message to {topic}: a body of {len(body)} bytes exceeds the limit of {bytes_max}")
+        raise MessageWrong(
+            f"message to {topic}: a body of {len(body)} bytes exceeds the limit of {bytes_max}; keep it elsewhere and "
+            "send where it is, or raise Producer(body_bytes_max=...) and the brokers' maxMessageSize"
+        )
 
 
 def check_properties(topic: str, given: Mapping[str, str]) -> None:
@@ -307,6 +320,11 @@ def check_properties(topic: str, given: Mapping[str, str]) -> None:
             raise MessageWrong(f"message to {topic}: property {shorten(name)}={shorten(value)}: must not be empty")
         if name in RESERVED:
             raise MessageWrong(f"message to {topic}: property {name} is RocketMQ's own; choose another name")
+        if name == DELAY_LEVEL and not (value.isascii() and value.isdecimal()):
+            raise MessageWrong(
+                f"message to {topic}: property {DELAY_LEVEL}={shorten(value)}: write the number of a level; a time "
+                'such as "10s" goes to delay='
+            )
 
 
 def _checked_level(level: int) -> int:

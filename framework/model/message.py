@@ -42,6 +42,8 @@ def checked_queue(queue: object) -> MessageQueue:
             f"queue={shorten(queue)}: give a MessageQueue, such as the one of a SendResult, of Producer.queue_of(), or "
             'MessageQueue("orders", "broker-a", 2)'
         )
+    if not isinstance(queue.number, int) or isinstance(queue.number, bool) or queue.number < 0:
+        raise MessageWrong(f"queue={shorten(queue)}: its number is 0 or more, as each broker counts its own")
     return queue
 
 
@@ -179,6 +181,11 @@ class Message:
             raise MessageMistyped(f"message to {shorten(topic)}: a topic is a text")
         texts = {} if properties is None else _properties(topic, properties)
         if tags is not None and _text(topic, "tags", tags, "a text; several tags go to several messages"):
+            if "||" in tags or tags != tags.strip():
+                raise MessageWrong(
+                    f"message to {topic}: tags={shorten(tags)}: no subscription could name this tag; write one without "
+                    "|| and without blanks around it"
+                )
             texts[TAGS] = tags
         if keys != ():  # as nearly always
             joined = keys if isinstance(keys, str) else _joined(topic, keys)

@@ -41,7 +41,8 @@ def _check_size(text: str) -> None:
     try:
         size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError as error:
-        raise MessageWrong(f"properties hold a lone surrogate after {shorten(text[: error.start][-20:])}") from error
+        name = text[: error.start].rpartition(PAIR_END)[2].partition(NAME_END)[0]
+        raise MessageWrong(f"property {shorten(name)} holds a lone surrogate, which UTF-8 cannot carry") from error
     if size > BYTES_MAX:
         raise MessageWrong(f"properties of {size} bytes exceed the {BYTES_MAX} that a message can carry")
 

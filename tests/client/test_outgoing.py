@@ -77,17 +77,26 @@ def test_a_delay_is_a_level() -> None:
         (Message("a\nb", "x"), "use 1 to 127"),
         (Message("t" * 128, "x"), "use 1 to 127"),
         (Message(SCHEDULE_TOPIC, "x"), "reserved by RocketMQ"),
+        (Message("TBW102", "x"), "reserved by RocketMQ"),
+        (Message("rmq_sys_wheel_timer", "x"), "reserved by RocketMQ"),
         (Message("orders", b""), "the body is empty"),
-        (Message("orders", bytes(BODY_BYTES_MAX + 1)), "a body of 4194305 bytes exceeds the limit of 4194304"),
+        (Message("orders", bytes(BODY_BYTES_MAX + 1)), "4194305 bytes exceeds the limit of 4194304; keep it elsewhere"),
         (Message("orders", "x", properties={"": "1"}), "must not be empty"),
         (Message("orders", "x", properties={"a": ""}), "must not be empty"),
         (Message("orders", "x", properties={"RETRY_TOPIC": "other"}), "property RETRY_TOPIC is RocketMQ's own"),
-        (Message("orders", "x", properties={"a\x01b": "1"}), "separate properties"),
+        (Message("orders", "x", properties={"a\x01b": "1"}), "message to orders: .* separate properties"),
+        (
+            Message("orders", "x", properties={"b": "1", "a": "\ud83d"}),
+            "message to orders: property 'a' holds a lone surr",
+        ),
+        (Message("orders", "x", order_key="\ud83d"), "property '__SHARDINGKEY' holds a lone surrogate"),
+        (Message("orders", "x", properties={"DELAY": "10s"}), "property DELAY='10s': write the number of a level"),
+        (Message("orders", "x", properties={"DELAY": "-1"}), "write the number of a level"),
         (Message("orders", "x", properties={"a": "b" * 40_000}), "exceed the 32767"),
     ],
 )
 def test_what_cannot_be_sent_is_refused_with_its_reason(message: Message, reason: str) -> None:
-    with pytest.raises(ConfigurationError, match=reason):
+    with pytest.raises(ValueError, match=reason):
         prepare(message, "KEY", NOW)
 
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from framework.errors import ConfigurationError
 from framework.hooks.builtin.codec.codec_json import JsonCodec
 from framework.model.message import Message, body_of
+from framework.model.queue import MessageQueue
 from framework.services.call.publishing import messages_of
 from tests.client.script import A, B
 from tests.client.test_producer import Sending
@@ -147,3 +148,34 @@ def test_what_is_no_topic_no_message_and_no_batch_is_said() -> None:
 def test_a_text_that_is_no_utf_8_is_said() -> None:
     with pytest.raises(ValueError, match="message to orders: the body is a text that UTF-8 cannot hold"):
         Message("orders", "\ud800")
+
+
+@pytest.mark.parametrize("tags", ["created||paid", "created || paid", " paid", "paid\n"])
+def test_a_tag_that_no_subscription_could_name_is_refused(tags: str) -> None:
+    """Subscriptions are cut at || and stripped: only a handler of all tags would get it."""
+    with pytest.raises(ValueError, match=r"message to orders: tags=.*no subscription could name this tag"):
+        Message("orders", "x", tags=tags)
+
+
+@pytest.mark.parametrize("number", [-1, "2", True])
+def test_a_queue_is_one_of_a_broker_s(number: Any) -> None:
+    """Brokers take a number below zero for "any": the answer then names a queue that nobody chose."""
+
+    async def story() -> None:
+        sending = Sending()
+        with pytest.raises(ValueError, match=r"queue=MessageQueue\(.*its number is 0 or more"):
+            await sending.send("orders", "x", queue=MessageQueue("orders", "a", number))
+        await sending.close()
+
+    virtually(story)
+
+
+@pytest.mark.parametrize("topic", ["", "no topic", "SCHEDULE_TOPIC_XXXX"])
+def test_a_key_has_no_queue_of_what_is_no_topic(topic: str) -> None:
+    async def story() -> None:
+        sending = Sending()
+        with pytest.raises(ValueError, match=f"topic '?{topic}'?: "):
+            await sending.producer.queue_of(topic, "K")
+        await sending.close()
+
+    virtually(story)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TypeAlias, TypeVar
 
 from framework.client.cluster import Cluster
-from framework.client.outgoing import Outgoing, SendResult, send_template
+from framework.client.outgoing import Outgoing, SendResult, check_sendable, send_template
 from framework.client.producing.delays import BrokerTimers
 from framework.client.producing.health import BrokerHealth
 from framework.client.producing.options import WhenAway
@@ -205,6 +205,7 @@ class Attempts:
 
     async def queue_of(self, topic: str, key: str) -> MessageQueue:
         """The queue of an order key, whether its broker is there or not."""
+        check_sendable(topic)
         return (await self._queue_of(topic, key))[0]
 
     async def in_turn(self, topic: str, key: str, put: Callable[[MessageQueue], T]) -> T:
@@ -278,7 +279,8 @@ class Attempts:
         if isinstance(last[-1], Refused):
             raise last[-1]
         raise BrokerUnreachable(
-            f"send to {outgoing.topic}: {1 + self._retries} attempts failed ({', '.join(failed)}); the last: {last[-1]}"
+            f"send to {outgoing.topic}: {len(last)} {'attempt' if len(last) == 1 else 'attempts'} failed "
+            f"({', '.join(failed)}); the last: {last[-1]}"
         ) from last[-1]
 
     def _note(
