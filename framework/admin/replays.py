@@ -32,13 +32,13 @@ from framework.admin.dead_letters import (
 )
 from framework.admin.groups import reason_of, view
 from framework.admin.topics import readers
-from framework.client.outgoing import RESERVED
 from framework.errors import BrokerUnreachable, ConnectionLost, FrameworkError, Refused
 from framework.mistakes import ClusterCannot
 from framework.model.death_reason import REPLAY_OF, without_death_reason
 from framework.model.message import DELAY_LEVEL, ORIGIN_MESSAGE_ID, RETRY_TOPIC, UNIQUE_KEY, WAIT_STORE
 from framework.model.queue import MessageQueue
 from framework.model.reserved import AUTO_CREATE_TOPIC, retry_topic
+from framework.model.sendable import RESERVED
 from framework.reading.pulls import EVERYTHING, Pulls
 from framework.wire import exchanges, properties
 from framework.wire.bodies.running import IS_ORDERLY

@@ -61,8 +61,8 @@ def _tag(value: Any) -> str | None:
 
 def _properties(value: Any, *, is_stored: bool) -> dict[str, str]:
     """Of a stored message without those that clients and brokers put there: the new one gets its own."""
-    from framework.client.outgoing import RESERVED
     from framework.model.message import DELAY_LEVEL, KEYS, TAGS, UNIQUE_KEY, WAIT_STORE
+    from framework.model.sendable import RESERVED
 
     if value is None:
         return {}

@@ -19,7 +19,6 @@ from framework.client.dialogue.checks import group_of
 from framework.client.dialogue.halves import Preparing, refuse_delay
 from framework.client.dialogue.transactions import TransactionBlock
 from framework.client.outgoing import (
-    BODY_BYTES_MAX,
     Outgoing,
     SendResult,
     collected,
@@ -53,6 +52,7 @@ from framework.model.message import Message, checked_order_key, checked_queue
 from framework.model.namespaces import wrap
 from framework.model.queue import MessageQueue
 from framework.model.reserved import GROUP_LENGTH_MAX, TRACE_TOPIC, check_name
+from framework.model.sendable import BODY_BYTES_MAX
 from framework.net.credentials import Credentials
 from framework.net.library_logs import log_as_a_library
 from framework.net.real_world import real_world

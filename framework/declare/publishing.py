@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from framework.declare.gathering import found_so_far, placeholder
 from framework.errors import ConfigurationError, retold, shorten
 from framework.mistakes import PublishesWrong, RepliesWrong
-from framework.model.reserved import check_topic
+from framework.model.sendable import check_sendable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -77,7 +77,7 @@ def _check(topics: tuple[object, ...], codec: object, order_key: object, functio
         if not isinstance(topic, str):
             raise PublishesWrong(f"@publishes({shorten(topic)}): a topic is a text; {_EXAMPLE}")
         try:
-            check_topic(topic)
+            check_sendable(topic)
         except ConfigurationError as error:
             raise retold(error, f"@publishes: {error}") from None
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 from framework.errors import ConfigurationError, ProtocolError, shorten
 from framework.mistakes import MessageWrong
+from framework.model.sendable import PROPERTIES_BYTES_MAX, SEPARATORS
 
-NAME_END = "\x01"
-PAIR_END = "\x02"
-BYTES_MAX = 32_767  # a record stores the length in a signed short
+NAME_END, PAIR_END = SEPARATORS
+BYTES_MAX = PROPERTIES_BYTES_MAX
 COUNT_MAX = 1_024
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from framework.client.outgoing import (
-    BODY_BYTES_MAX,
     READY_BODY_BYTES_MAX,
     Outgoing,
     prepare,
@@ -19,6 +18,7 @@ from framework.errors import ConfigurationError
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.model.reserved import SCHEDULE_TOPIC
+from framework.model.sendable import BODY_BYTES_MAX
 from framework.wire import frame, properties
 from framework.wire.codes import RequestCode
 from framework.wire.command import ONE_WAY_BIT

@@ -41,6 +41,7 @@ def test_the_function_stays_what_it_is() -> None:
         (lambda: publishes()(bill), '@publishes names no topic; write @publishes("invoices")'),
         (lambda: publishes(3)(bill), "@publishes(3): a topic is a text"),  # type: ignore[arg-type]
         (lambda: publishes("in voices")(bill), "@publishes: topic 'in voices'"),
+        (lambda: publishes("TBW102")(bill), "@publishes: topic TBW102: reserved by RocketMQ"),
         (lambda: publishes("invoices")(consumer("orders", "billing")(bill)), "between @consumer(...) and the function"),
         (lambda: publishes("a")(publishes("b")(twice)), "is there twice"),
         (lambda: publishes("a", order_key="id")(bill), "order_key='id': a function that says which"),  # type: ignore[arg-type]

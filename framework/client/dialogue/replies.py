@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import structlog
 
-from framework.client.outgoing import BODY_BYTES_MAX, check_body
 from framework.client.routes import RouteTable
 from framework.errors import FrameworkError
 from framework.model.message import UNIQUE_KEY, Message
 from framework.model.reserved import AUTO_CREATE_TOPIC, reply_topic
+from framework.model.sendable import BODY_BYTES_MAX, check_body
 from framework.net.pool import Pool
 from framework.ports import Chance, Clock, Identity
 from framework.wire import properties

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TypeAlias, TypeVar
 
 from framework.client.cluster import Cluster
-from framework.client.outgoing import Outgoing, SendResult, check_sendable, send_template
+from framework.client.outgoing import Outgoing, SendResult, send_template
 from framework.client.producing.delays import BrokerTimers
 from framework.client.producing.health import BrokerHealth
 from framework.client.producing.options import WhenAway
@@ -22,6 +22,7 @@ from framework.mistakes import MessageWrong, NotInCluster
 from framework.model.namespaces import unwrap
 from framework.model.queue import MessageQueue
 from framework.model.reserved import AUTO_CREATE_TOPIC
+from framework.model.sendable import check_sendable
 from framework.net.channel import Channel, Ready
 from framework.ports import World
 from framework.wire.bodies.route import MASTER

@@ -16,6 +16,7 @@ import structlog
 
 from framework import marks
 from framework.errors import ConfigurationError, FrameworkError, Refused
+from framework.mistakes import MessageWrong, NameWrong
 from framework.model.message import Message
 from framework_outbox.rows import Row
 from framework_outbox.settings import OutboxSettings
@@ -169,7 +170,7 @@ class Relay:
                 await marks.stretched("a row of the outbox is due")
                 await self._send(message)
                 await marks.stretched("a row of the outbox is stored")
-        except ConfigurationError as error:
+        except (MessageWrong, NameWrong) as error:
             # Where nothing was ever sent, the mistake may be the cluster's settings' as well.
             if self.sent:
                 return self._refused(row, error)
@@ -180,7 +181,7 @@ class Relay:
             reason = str(error)
         except TimeoutError:
             reason = f"no answer within {settings.timeout} ms"
-        except FrameworkError as error:
+        except FrameworkError as error:  # also a topic that is missing, or a producer that has been stopped
             reason = str(error)
         except Exception as error:  # border: what nobody thought of must not hold the others of its pass
             log.exception("outbox message failed", row=row.number, message_id=row.message_id, topic=row.topic)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +10,11 @@ from framework.errors import shorten
 from framework.mistakes import MessageMistyped, MessageWrong
 from framework.model.message import SHARDING_KEY, UNIQUE_KEY, Message
 from framework.model.reserved import check_topic
+from framework.model.sendable import check_message
 from framework_outbox.ids import id_for
 
-BODY_BYTES_MAX = 4 * 1024 * 1024  # what brokers take at most
+ROOM = 512
+"""Bytes of properties that are added when it is sent, such as its id, and by the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def values_of(message: Message, key: str | None) -> tuple[str, str, str | None, 
     """
     if not isinstance(message, Message):
         raise MessageMistyped(f"outbox: {shorten(message)}: give a Message(topic, body)")
-    topic = check_topic(message.topic)
+    topic = message.topic
     if key is not None and (not isinstance(key, str) or not key):
         kind = MessageWrong if isinstance(key, str) else MessageMistyped
         raise kind(f"outbox: message to {topic}: key={shorten(key)}: write a text, or None")
@@ -75,21 +76,7 @@ def values_of(message: Message, key: str | None) -> tuple[str, str, str | None, 
             f"outbox: message to {topic}: key={shorten(key)}, but its order key is {shorten(message.order_key)}; "
             "give one of them"
         )
-    if not message.body:
-        raise MessageWrong(f"outbox: message to {topic}: the body is empty, and brokers refuse that")
-    if len(message.body) > BODY_BYTES_MAX:
-        size = len(message.body)
-        raise MessageWrong(f"outbox: message to {topic}: a body of {size} bytes is over {BODY_BYTES_MAX}")
-    _check(topic, message.properties)
+    keyed = {} if key is None else {SHARDING_KEY: key}
+    check_message(Message(topic, message.body, properties={**message.properties, **keyed}), room=ROOM)
     properties = {name: value for name, value in message.properties.items() if name != UNIQUE_KEY}
-    if key is not None:
-        properties[SHARDING_KEY] = key
-    return id_for(message, key), topic, key, message.body, json.dumps(properties, ensure_ascii=True)
-
-
-def _check(topic: str, properties: Mapping[str, str]) -> None:
-    for name, value in properties.items():
-        if not isinstance(name, str) or not isinstance(value, str) or not name or not value:
-            raise MessageWrong(
-                f"outbox: message to {topic}: property {shorten(name)}={shorten(value)}: write texts that are not empty"
-            )
+    return id_for(message, key), topic, key, message.body, json.dumps(properties | keyed, ensure_ascii=True)

@@ -12,7 +12,8 @@ import pytest
 from framework_outbox.table import Backlog, TableError
 from structlog.testing import capture_logs
 
-from framework.errors import BrokerUnreachable, ConfigurationError, Refused
+from framework.errors import BrokerUnreachable, Refused
+from framework.mistakes import MessageWrong, NotInCluster, WrongMoment
 from tests.outbox_desk import Desk, until
 
 
@@ -96,7 +97,7 @@ def test_a_mistake_is_held_against_a_message_only_when_others_go_through(tmp_pat
     """Before that it may be the cluster's settings that are wrong, and all messages would be refused for it."""
     desk = Desk(tmp_path, retry_first=1_000)
     desk.write("odd")
-    desk.wrong["odd"] = ConfigurationError("message to payments: property PGROUP is RocketMQ's own")
+    desk.wrong["odd"] = MessageWrong("message to payments: property PGROUP is RocketMQ's own")
 
     async def story() -> None:
         relay = desk.relay()
@@ -109,6 +110,28 @@ def test_a_mistake_is_held_against_a_message_only_when_others_go_through(tmp_pat
         assert 1 == desk.table.status().refused
 
     desk.play(story)
+
+
+@pytest.mark.parametrize(
+    "wrong", [NotInCluster("send to payments: order key 'K': the topic does not exist"), WrongMoment("it was stopped")]
+)
+def test_what_is_no_mistake_of_the_message_s_is_waited_for(tmp_path: Path, wrong: Exception) -> None:
+    """A missing topic with a key was, and its key stood still until somebody discarded the row."""
+    desk = Desk(tmp_path, retry_first=1_000)
+    desk.write("good")
+    desk.write("odd", key="K")
+    desk.wrong["odd"] = wrong
+
+    async def story() -> None:
+        relay = desk.relay()
+        assert (2, 1) == await relay.step()
+        assert (1, 0) == ((status := desk.table.status()).waiting, status.refused)
+        del desk.wrong["odd"]
+        await asyncio.sleep(1)
+        assert (1, 1) == await relay.step()
+
+    desk.play(story)
+    assert ["good", "odd"] == desk.bodies
 
 
 def test_a_send_without_an_answer_is_given_up_and_tried_again_with_the_same_id(tmp_path: Path) -> None:

@@ -126,8 +126,16 @@ def test_asyncpg_is_given_values_one_by_one(monkeypatch: pytest.MonkeyPatch) -> 
     [
         (Message("no topic", b"x"), None, "topic 'no topic'"),
         (Message("payments", b""), None, "the body is empty"),
-        (Message("payments", b"x" * (4 * 1024 * 1024 + 1)), None, "a body of 4194305 bytes is over 4194304"),
-        (Message("payments", b"x", properties={"by": ""}), None, "property 'by'='': write texts that are not empty"),
+        (Message("payments", b"x" * (4 * 1024 * 1024 + 1)), None, "a body of 4194305 bytes exceeds the limit"),
+        (Message("payments", b"x", properties={"by": ""}), None, "property 'by'='': must not be empty"),
+        (Message("rmq_sys_timer", b"x"), None, "topic rmq_sys_timer: reserved by RocketMQ"),
+        (Message("payments", b"x", properties={"TRAN_MSG": "true"}), None, "property TRAN_MSG is RocketMQ's own"),
+        (Message("payments", b"x", properties={"DELAY": "10s"}), None, "property DELAY='10s': write the number"),
+        (Message("payments", b"x", properties={"by": "a\x02"}), None, "property 'by'='a\\x02' holds \\x01 or \\x02"),
+        (Message("payments", b"x", properties={"by": "\ud83d"}), None, "property 'by' holds a lone surrogate"),
+        (Message("payments", b"x", properties={"by": "ä" * 16_200}), None, "exceed the 32767"),
+        (Message("payments", b"x"), "a\x01", "'__SHARDINGKEY'='a\\x01' holds \\x01"),
+        (Message("payments", b"x"), "k" * 32_300, "exceed the 32767"),
         (Message("payments", b"x"), "", "key='': write a text, or None"),
     ],
 )
