@@ -192,6 +192,42 @@ def test_what_before_send_may_not_add_is_left_out_and_counted(answer: object) ->
     assert {"watch": 1} == host.calls.failures
 
 
+class Scribbler:
+    """Writes into what it is shown."""
+
+    @hookimpl
+    def before_send(self, message: Message) -> None:
+        scribble(message)
+
+    @hookimpl
+    def after_send(self, message: Message) -> None:
+        scribble(message)
+
+
+def scribble(message: Message) -> None:
+    properties: Any = message.properties
+    properties["TRAN_MSG"] = "true"
+    properties["my"] = "own"
+
+
+def test_what_a_hook_writes_into_a_message_changes_nothing() -> None:
+    """It refused the send, moved a key to another queue, or stayed in the sender's message."""
+    heard: list[str] = []
+
+    async def story() -> tuple[list[dict[str, str]], Message]:
+        made = sending(hosted(scribbler=Scribbler(), watch=Watch(heard)))
+        message = Message("orders", "x", properties={"by": "card"})
+        await made.producer.send(message, queue=ON_A)
+        await made.close()
+        return written(made), message
+
+    (sent,), message = virtually(story)
+
+    assert {"by": "card", "WAIT": "true"} == {name: sent[name] for name in sent if name != "UNIQ_KEY"}
+    assert {"by": "card"} == message.properties
+    assert ["watch before orders x", "watch after orders x at orders@a:0"] == heard
+
+
 def test_a_producer_of_its_own_and_one_without_hooks_tell_nobody() -> None:
     heard: list[str] = []
 

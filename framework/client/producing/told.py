@@ -10,13 +10,14 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from framework.client.outgoing import Outgoing, SendResult, check_properties
+from framework.client.outgoing import Outgoing, SendResult
 from framework.client.producing.attempts import Attempts
 from framework.core.statistics import Sends
 from framework.errors import shorten
 from framework.mistakes import MessageWrong
 from framework.model.message import DELAY_LEVEL, KEYS, SHARDING_KEY, TAGS, UNIQUE_KEY, WAIT_STORE, Message
 from framework.model.queue import MessageQueue
+from framework.model.sendable import check_properties
 from framework.wire import properties
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class SendHooks:
     def begun(self, message: Message) -> Message:
         """Call `before_send`; the message with what the plugins add, each of which sees what those before it added."""
         for each in self._calls.before_send:
-            added = self._calls.contained(each, each.function, message)
+            added = self._calls.contained(each, each.function, _shown(message))
             if added is not None:
                 try:
                     message = _with(message, added)
@@ -58,7 +59,7 @@ class SendHooks:
         for index, message in enumerate(outgoing.messages):
             result = results[index] if results else None
             for each in calls.after_send:
-                calls.contained(each, each.function, message, result, error, elapsed_ms)
+                calls.contained(each, each.function, _shown(message), result, error, elapsed_ms)
 
 
 def send_hooks(calls: Calls, sends: Sends | None = None) -> SendHooks | None:
@@ -89,6 +90,11 @@ class ToldAttempts(Attempts):
             raise
         self._hooks.ended(outgoing, stored if isinstance(stored, list) else (), None, now() - began)
         return stored
+
+
+def _shown(message: Message) -> Message:
+    """For one plugin: what it writes into the properties changes neither the sender's message nor what others see."""
+    return Message(message.topic, message.body, properties=message.properties)
 
 
 def _with(message: Message, added: object) -> Message:
