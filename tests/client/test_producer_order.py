@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from framework.errors import BrokerUnreachable, ConfigurationError, Refused, RequestTimedOut
+from framework.errors import ConfigurationError, NotConnected, Refused, RequestTimedOut
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.wire import properties
@@ -129,12 +129,42 @@ def test_a_producer_can_be_told_to_fail_at_once_instead() -> None:
         sending = Sending(when_away="fail")
         await sending.send("orders", b"x", order_key=ON_A)
         del sending.cluster.network.scripts[B]
-        with pytest.raises(BrokerUnreachable, match="refused"):
-            await sending.send("orders", b"x", order_key=ON_B)
+        for send in (sending.send, sending.producer.send_one_way):
+            with pytest.raises(NotConnected, match=f"^send to orders: {B}: .*refused"):
+                await send("orders", b"x", order_key=ON_B)
+            with pytest.raises(NotConnected, match=f"^send to orders: {B}: .*refused"):
+                await send("orders", b"x", queue=MessageQueue("orders", "b", 1))
         await sending.close()
         return asyncio.get_running_loop().time()
 
     assert virtually(story) < 0.1
+
+
+def test_a_key_waits_also_while_no_broker_of_its_topic_takes_writes() -> None:
+    """It was refused at once, where one of two brokers would have been waited for."""
+
+    async def story() -> tuple[str, str, float]:
+        sending = Sending()
+        await sending.send("orders", b"x", order_key=ON_A)
+        whole, routes, loop = (
+            sending.cluster.routes["orders"],
+            sending.cluster.client.routes,
+            asyncio.get_running_loop(),
+        )
+        sending.cluster.routes["orders"] = route_of({"a": {0: A}, "b": {0: B}}, perm=4)
+        await routes.refresh("orders")
+        queue = await sending.producer.queue_of("orders", ON_B)
+        loop.call_later(2, sending.cluster.routes.__setitem__, "orders", whole)
+        loop.call_later(2, lambda: refreshed.append(loop.create_task(routes.refresh("orders"))))
+        refreshed: list[Any] = []
+        result = await sending.send("orders", b"x", order_key=ON_B)
+        await sending.close()
+        return str(queue), str(result.queue), loop.time()
+
+    queue, placed, ended = virtually(story)
+
+    assert "orders@b:1" == queue == placed
+    assert 2 <= ended < 5
 
 
 def test_a_refusal_is_tried_again_at_the_same_queue_only() -> None:

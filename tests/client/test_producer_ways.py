@@ -343,7 +343,7 @@ def test_a_recall_that_is_refused_names_the_way_out(code: int, way_out: str) -> 
     virtually(story)
 
 
-@pytest.mark.parametrize("handle", ["", "x", "é", base64.b64encode(b"v2 orders b 1 M").decode(), HANDLE[:-8], None])
+@pytest.mark.parametrize("handle", ["x", "é", base64.b64encode(b"v2 orders b 1 M").decode(), HANDLE[:-8], None])
 def test_what_is_no_handle_is_never_sent(handle: Any) -> None:
     async def story() -> int:
         sending = Sending()
@@ -353,6 +353,16 @@ def test_what_is_no_handle_is_never_sent(handle: Any) -> None:
         return len(sending.cluster.network.requests(NS))
 
     assert 0 == virtually(story)
+
+
+def test_a_message_that_a_level_delays_has_no_handle() -> None:
+    async def story() -> None:
+        sending = Sending()
+        with pytest.raises(ConfigurationError, match="recall: the message has no handle; levels give none"):
+            await sending.producer.recall((await sending.send("orders", "x", delay_level=3)).recall_handle)
+        await sending.close()
+
+    virtually(story)
 
 
 def test_what_a_broker_says_of_its_timer_may_be_nonsense() -> None:

@@ -117,7 +117,10 @@ class Attempts:
                 return await self._to_its_queue(outgoing, outgoing.order_key, last)
         async with self._places:
             if queue is not None:
-                return await self._attempt(outgoing, _of_its_topic(queue, outgoing))
+                try:
+                    return await self._attempt(outgoing, _of_its_topic(queue, outgoing))
+                except BrokerUnreachable as error:
+                    raise _told(error, outgoing) from error
             return await self._to_any_queue(outgoing, failed, last)
 
     async def _at_once(
@@ -161,6 +164,8 @@ class Attempts:
                     await self._write_anywhere(outgoing)
         except TimeoutError:
             raise RequestTimedOut(f"send to {outgoing.topic}: not written within {timeout_ms} ms") from None
+        except BrokerUnreachable as error:
+            raise _told(error, outgoing) from error
 
     async def _written(self, outgoing: Outgoing, timeout_ms: int) -> bool:
         """Whether it went to its next queue by a template, as nearly all do: the broker is known and connected."""
@@ -216,7 +221,7 @@ class Attempts:
 
     async def _queue_of(self, topic: str, key: str) -> tuple[MessageQueue, bool]:
         route = await self._cluster().routes.route(topic)
-        if route is not None and (route.writable or route.order):
+        if route is not None and (route.writable or route.order or self._keyed.knows(topic)):
             return self._keyed.queue_of(topic, route, key)
         queues = await self._choices(topic)
         if len({queue.broker for queue in queues}) > 1:
@@ -232,8 +237,8 @@ class Attempts:
         queue, is_there = await self._queue_of(topic, key)
         if not is_there:
             raise BrokerUnreachable(
-                f"send to {topic}: order key {shorten(key)} has queue {queue}, and its broker is not in the route or "
-                "takes no writes; if it is gone for good, start this producer anew"
+                f"order key {shorten(key)} has queue {queue}, and its broker is not in the route or takes no writes; "
+                "if it is gone for good, start this producer anew"
             )
         return queue
 
@@ -251,7 +256,7 @@ class Attempts:
             except BrokerUnreachable as error:
                 self._cluster().routes.refresh_soon()
                 if self._when_away == "fail" or _may_be_a_second(outgoing, error):
-                    raise
+                    raise _told(error, outgoing) from error
                 last.append(error)
             except Refused as error:
                 if error.code not in WORTH_A_RETRY or refusals == self._retries:
@@ -397,6 +402,14 @@ def _of_its_topic(queue: MessageQueue, outgoing: Outgoing) -> MessageQueue:
     if queue.topic != outgoing.topic:
         raise MessageWrong(f"send to {outgoing.topic}: queue {queue} belongs to another topic")
     return queue
+
+
+def _told(error: BrokerUnreachable, outgoing: Outgoing) -> BrokerUnreachable:
+    """The same kind of failure with what was being sent, which connections do not know."""
+    told = type(error)(f"send to {outgoing.topic}: {error}")
+    if isinstance(told, RequestTimedOut) and isinstance(error, RequestTimedOut):
+        told.is_said = error.is_said
+    return told
 
 
 def _may_be_a_second(outgoing: Outgoing, error: BrokerUnreachable) -> bool:

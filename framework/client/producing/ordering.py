@@ -30,6 +30,10 @@ class KeyedQueues:
     def __init__(self) -> None:
         self._whole: dict[str, tuple[MessageQueue, ...]] = {}
 
+    def knows(self, topic: str) -> bool:
+        """Whether there are queues of it that keys belong to, though nothing of its route may take writes now."""
+        return topic in self._whole
+
     def queue_of(self, topic: str, route: Route, key: str) -> tuple[MessageQueue, bool]:
         """The key's queue, and whether it can be sent to by this route."""
         queue = queue_of_key(self._settled(topic, route), key)

@@ -41,6 +41,8 @@ def read(handle: object) -> Handle:
 
 
 def _invalid(handle: object) -> ConfigurationError:
+    if handle == "":
+        return MessageWrong("recall: the message has no handle; levels give none, only a broker's timer does")
     return MessageWrong(
         f"recall: {shorten(handle)} is no handle; give the SendResult.recall_handle of a message with delay or at"
     )
