@@ -22,9 +22,9 @@ from framework.wire import batch, fastjson, properties
 from framework.wire.codes import RequestCode
 from framework.wire.command import ONE_WAY_BIT, RemotingCommand
 from framework.wire.compression import COMPRESS_ABOVE, Compression, compressed
-from framework.wire.fields import plain_value
+from framework.wire.fields import from_fields, plain_value
 from framework.wire.frame import Template
-from framework.wire.requests.send import DEFAULT_QUEUES
+from framework.wire.requests.send import DEFAULT_QUEUES, SendAnswer
 
 BATCH_COUNT_MAX = 32_768  # far more than anybody waits for in one answer, which names each of them
 _DEFAULT_QUEUES = str(DEFAULT_QUEUES)
@@ -270,3 +270,29 @@ def _checked_level(level: int) -> int:
     if not 0 < level <= delay_levels.LEVEL_MAX:
         raise MessageWrong(f"delay_level {level}: use 1 to {delay_levels.LEVEL_MAX}, or 0 for no delay")
     return level
+
+
+def results_of(outgoing: Outgoing, queue: MessageQueue, answer: RemotingCommand, topic: str) -> list[SendResult]:
+    """One a message. A batch lies in one queue at consecutive offsets, its offset ids joined by commas."""
+    fields, code, level = answer.fields, int(answer.code), outgoing.delay_level
+    number, offset = fields.get("queueId", ""), fields.get("queueOffset", "")
+    if len(outgoing.message_ids) == 1 and "msgId" in fields and _is_small(number) and _is_small(offset):
+        # As below, without an object for the header.
+        place, handle = MessageQueue(topic, queue.broker, int(number)), fields.get("recallHandle", "")
+        offset_id = fields["msgId"].partition(",")[0]
+        return [SendResult(outgoing.message_ids[0], offset_id, place, int(offset), code, level, handle)]
+    header = from_fields(SendAnswer, fields)
+    place, handle = MessageQueue(topic, queue.broker, header.queue_id), header.recall_handle or ""
+    offset_ids = header.msg_id.split(",")
+    offset_ids += [""] * (len(outgoing.message_ids) - len(offset_ids))
+    return [
+        SendResult(message_id, offset_id, place, offset, code, level, handle)
+        for offset, (message_id, offset_id) in enumerate(
+            zip(outgoing.message_ids, offset_ids, strict=False), header.queue_offset
+        )
+    ]
+
+
+def _is_small(number: str) -> bool:
+    """Whether this is a number of few digits, as nearly all are: there is no more to be asked."""
+    return len(number) < 10 and number.isdecimal() and number.isascii()

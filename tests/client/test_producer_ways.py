@@ -299,6 +299,23 @@ def test_a_time_beyond_the_broker_s_limit_is_refused_here(
         timed(settings, **when)
 
 
+def test_a_time_beyond_the_second_broker_s_limit_does_not_say_that_nothing_is_stored() -> None:
+    """The first one had a timer that reaches so far, and gave no answer: it may have the message."""
+
+    async def story() -> None:
+        sending, settings = Sending(), iter([WITH_TIMER, WITHOUT_TIMER])
+        sending.cluster.both(
+            lambda request: (
+                RemotingCommand(0, body=next(settings)) if request.code == RequestCode.GET_BROKER_CONFIG else None
+            )
+        )
+        with pytest.raises(BrokerUnreachable, match=r"without an answer may have stored it; .* exceeds the 2m"):
+            await sending.send("orders", b"x", delay="3h")
+        await sending.close()
+
+    virtually(story)
+
+
 # Recall
 
 HANDLE = base64.urlsafe_b64encode(b"v1 orders b 4102444800000 MINE").decode()

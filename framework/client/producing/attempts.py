@@ -11,13 +11,21 @@ from contextlib import suppress
 from typing import TypeAlias, TypeVar
 
 from framework.client.cluster import Cluster
-from framework.client.outgoing import Outgoing, SendResult, send_template
+from framework.client.outgoing import Outgoing, SendResult, results_of, send_template
 from framework.client.producing.delays import BrokerTimers
 from framework.client.producing.health import BrokerHealth
 from framework.client.producing.options import WhenAway
 from framework.client.producing.ordering import KeyedQueues, KeyTurns, queue_of_key
 from framework.client.producing.places import Places
-from framework.errors import BrokerUnreachable, ConnectionLost, NotConnected, Refused, RequestTimedOut, shorten
+from framework.errors import (
+    BrokerUnreachable,
+    ConfigurationError,
+    ConnectionLost,
+    NotConnected,
+    Refused,
+    RequestTimedOut,
+    shorten,
+)
 from framework.mistakes import MessageWrong, NotInCluster
 from framework.model.namespaces import unwrap
 from framework.model.queue import MessageQueue
@@ -29,10 +37,9 @@ from framework.wire.bodies.route import MASTER
 from framework.wire.codes import ResponseCode
 from framework.wire.command import RemotingCommand
 from framework.wire.exchanges import raise_for
-from framework.wire.fields import from_fields
 from framework.wire.frame import Template
 from framework.wire.requests.copies import STORED
-from framework.wire.requests.send import DEFAULT_QUEUES, SendAnswer
+from framework.wire.requests.send import DEFAULT_QUEUES
 
 T = TypeVar("T")
 _Connected: TypeAlias = tuple[Cluster, str, Channel, int]
@@ -101,7 +108,10 @@ class Attempts:
         except TimeoutError:
             cause = f"; the last attempt: {last[-1]}" if last else ""
             raise RequestTimedOut(f"send to {outgoing.topic}: not stored within {timeout_ms} ms{cause}") from None
-        except Refused as error:
+        except (
+            Refused,
+            ConfigurationError,
+        ) as error:  # a broker's timer may reach less far than that of the one before
             if not any(map(_may_have_stored, last)):
                 raise
             raise BrokerUnreachable(
@@ -236,10 +246,8 @@ class Attempts:
         """The key's queue; BrokerUnreachable where it cannot be sent to now."""
         queue, is_there = await self._queue_of(topic, key)
         if not is_there:
-            raise BrokerUnreachable(
-                f"order key {shorten(key)} has queue {queue}, and its broker is not in the route or takes no writes; "
-                "if it is gone for good, start this producer anew"
-            )
+            away = f"order key {shorten(key)} has queue {queue}, and its broker is not in the route or takes no writes"
+            raise BrokerUnreachable(f"{away}; if it is gone for good, start this producer anew")
         return queue
 
     async def _to_its_queue(
@@ -380,7 +388,7 @@ class Attempts:
             raise
         ended = now()
         health.answered(queue.broker, ended - began, ended)
-        results = _results(outgoing, queue, answer, unwrap(self._namespace, queue.topic))
+        results = results_of(outgoing, queue, answer, unwrap(self._namespace, queue.topic))
         if self._on_stored is not None:
             self._on_stored(outgoing, results, address, answer, began_ms)
         return results
@@ -420,29 +428,3 @@ def _may_be_a_second(outgoing: Outgoing, error: BrokerUnreachable) -> bool:
 def _may_have_stored(error: BrokerUnreachable | Refused) -> bool:
     """Whether the broker may have the message all the same: it was sent, and nobody has heard what became of it."""
     return isinstance(error, BrokerUnreachable) and not isinstance(error, NotConnected)
-
-
-def _results(outgoing: Outgoing, queue: MessageQueue, answer: RemotingCommand, topic: str) -> list[SendResult]:
-    """One a message. A batch lies in one queue at consecutive offsets, its offset ids joined by commas."""
-    fields, code, level = answer.fields, int(answer.code), outgoing.delay_level
-    number, offset = fields.get("queueId", ""), fields.get("queueOffset", "")
-    if len(outgoing.message_ids) == 1 and "msgId" in fields and _is_small(number) and _is_small(offset):
-        # As below, without an object for the header.
-        place, handle = MessageQueue(topic, queue.broker, int(number)), fields.get("recallHandle", "")
-        offset_id = fields["msgId"].partition(",")[0]
-        return [SendResult(outgoing.message_ids[0], offset_id, place, int(offset), code, level, handle)]
-    header = from_fields(SendAnswer, fields)
-    place, handle = MessageQueue(topic, queue.broker, header.queue_id), header.recall_handle or ""
-    offset_ids = header.msg_id.split(",")
-    offset_ids += [""] * (len(outgoing.message_ids) - len(offset_ids))
-    return [
-        SendResult(message_id, offset_id, place, offset, code, level, handle)
-        for offset, (message_id, offset_id) in enumerate(
-            zip(outgoing.message_ids, offset_ids, strict=False), header.queue_offset
-        )
-    ]
-
-
-def _is_small(number: str) -> bool:
-    """Whether this is a number of few digits, as nearly all are: there is no more to be asked."""
-    return len(number) < 10 and number.isdecimal() and number.isascii()
