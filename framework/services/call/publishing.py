@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from framework.client.producing.bodies import coded
 from framework.errors import ConfigurationError, FrameworkError, shorten
-from framework.mistakes import WrongMoment
+from framework.mistakes import NotInCluster, WrongMoment
 from framework.model.answers import understood
 from framework.model.message import Message, body_of
 from framework.model.outcome import OUTCOMES, Ack, RetryLater
+from framework.model.sendable import check_message
 from framework.ports import Workers
 from framework.services.call.resources import Values
 
@@ -59,12 +60,16 @@ async def published(
     answer = understood(answer)
     if answer is None or isinstance(answer, (*OUTCOMES, Exception)):
         return answer
-    for message in messages_of(answer, topics, encode, order_key):
+    messages = messages_of(answer, topics, encode, order_key)
+    if len(messages) > 1:
+        for message in messages:
+            check_message(message)  # else each retry would send those before a wrong one again
+    for message in messages:
         try:
             await send(message)
-        except ConfigurationError:
-            raise  # the message cannot be sent as it is, now or later
         except FrameworkError as error:
+            if isinstance(error, ConfigurationError) and not isinstance(error, NotInCluster):
+                raise  # the message cannot be sent as it is, now or later
             return RetryLater(reason=f"publishing to {message.topic} failed: {error}")
     return Ack()
 

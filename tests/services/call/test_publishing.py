@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from framework import Ack, Drop, Message, RetryLater
 from framework.errors import BrokerUnreachable, ConfigurationError
+from framework.mistakes import NotInCluster
 from framework.services.call.publishing import messages_of, published
 
 
@@ -97,6 +98,32 @@ def test_all_are_sent_in_order_before_it_is_success() -> None:
 def test_a_send_that_fails_is_another_try() -> None:
     result, sent = result_of(["1", "2"], BrokerUnreachable("broker-a: gone"))
     assert (RetryLater(reason="publishing to invoices failed: broker-a: gone"), [b"1"]) == (result, sent)
+
+
+def test_so_is_one_to_a_topic_that_is_missing_where_its_key_needs_one() -> None:
+    """Somebody will create it: as without a key, the handler's `Retry` has no say."""
+    result, _ = result_of(["1", "2"], NotInCluster("order key 'K': the topic does not exist; create it first"))
+    assert "publishing to invoices failed: order key 'K': the topic does not exist; create it first" in str(result)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        (Message("invoices", b""), "the body is empty"),
+        (Message("invoices", "x", properties={"TRAN_MSG": "true"}), "property TRAN_MSG is RocketMQ's own"),
+        (Message("invoices", "x", order_key="\ud83d"), "holds a lone surrogate"),
+    ],
+)
+def test_a_list_with_one_that_cannot_be_sent_sends_nothing(wrong: Message, complaint: str) -> None:
+    """Each retry would send those before it again."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    with pytest.raises(ConfigurationError, match=complaint):
+        asyncio.run(published(["1", wrong], ("invoices",), send))
+    assert not sent
 
 
 def test_a_message_that_cannot_be_sent_as_it_is_is_an_error_of_the_handler_s() -> None:
