@@ -82,7 +82,7 @@ class ConsumerSpec:
     """Topics that what it returns is sent to."""
     publish_codec: str = ""
     """Which codec of a plugin makes bodies of it; empty: JSON."""
-    publish_order_key: Callable[[Any], str] | None = None
+    publish_order_key: Callable[[Any], str | None] | None = None
     """Says which order key what it returns has."""
     encode: Callable[[object], bytes] | None = None
     """That codec's function, once there is an application."""

@@ -21,7 +21,7 @@ _ATTRIBUTE, _CODEC, _ORDER_KEY = (
 _EXAMPLE = 'write @publishes("invoices") between @consumer(...) and the function'
 
 
-def publishes(*topics: str, codec: str = "", order_key: Callable[[Any], str] | None = None) -> Callable[[F], F]:
+def publishes(*topics: str, codec: str = "", order_key: Callable[[Any], str | None] | None = None) -> Callable[[F], F]:
     """Send what the handler returns to this topic, before its message is done. If a send fails, the message is retried.
 
     A text or bytes is a body. A pydantic model, dataclass, struct or dict becomes JSON. A `Message` has its own keys,
@@ -29,7 +29,7 @@ def publishes(*topics: str, codec: str = "", order_key: Callable[[Any], str] | N
     several topics each `Message` names one of them.
 
     `codec="avro"`: a plugin's codec makes the body, except from a `Message` or bytes. `order_key`: a function that says
-    which key a result has; all messages of one key go to one queue, in order. A `Message` has its own.
+    which key a result has, or None; all messages of one key go to one queue, in order. A `Message` has its own.
     """
 
     def declared(function: F) -> F:
@@ -94,9 +94,9 @@ def codec_of(function: Callable[..., object]) -> str:
     return found
 
 
-def order_key_of(function: Callable[..., object]) -> Callable[[Any], str] | None:
+def order_key_of(function: Callable[..., object]) -> Callable[[Any], str | None] | None:
     """Which function says a result's order key; None where none was named."""
-    found: Callable[[Any], str] | None = getattr(function, _ORDER_KEY, None)
+    found: Callable[[Any], str | None] | None = getattr(function, _ORDER_KEY, None)
     return found
 
 

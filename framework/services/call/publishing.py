@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Send = Callable[[Message], Awaitable[object]]
 Reply = Callable[[Message, bytes], Awaitable[object]]
 Encode = Callable[[object], bytes]
-OrderKey = Callable[[Any], str]
+OrderKey = Callable[[Any], str | None]
 
 
 async def _nowhere(message: Message) -> None:

@@ -73,6 +73,7 @@ def test_a_function_says_the_order_key_of_each_result_but_of_messages() -> None:
 
     messages = messages_of(answer, ("invoices",), order_key=lambda value: type(value).__name__)
     assert ["Invoice", "str", "mine", None] == [message.order_key for message in messages]
+    assert [None] == [message.order_key for message in messages_of("x", ("invoices",), order_key=lambda _: None)]
 
 
 def result_of(answer: object, error: Exception | None = None) -> tuple[object, list[bytes]]:
