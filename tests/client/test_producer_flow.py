@@ -17,7 +17,7 @@ from framework.model.message import Message
 from framework.wire import batch
 from framework.wire.codes import RequestCode
 from framework.wire.command import RemotingCommand
-from tests.client.script import NS, A, B
+from tests.client.script import NS, A, B, ScriptedCluster
 from tests.client.test_producer import Sending, refuse, stored
 from tests.net.memory import Peer, virtually
 from tests.wire.batches import decode as decode_batch
@@ -99,6 +99,32 @@ def test_a_producer_of_a_loop_that_is_over_says_so() -> None:
         ConfigurationError, match="the event loop that the producer was started in is closed; make a new"
     ):
         asyncio.run(producer.send("orders", b"x"))
+
+
+@pytest.mark.parametrize("order_key", [None, "K"])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_sends_under_way_are_told_soon_when_their_producer_stops(order_key: str | None, is_known: bool) -> None:
+    """Those with a key went on to wait for their broker, each for its whole time."""
+
+    async def story() -> tuple[list[object], float]:
+        cluster, loop = ScriptedCluster(), asyncio.get_running_loop()
+        cluster.both(stored)
+        producer = Producer(name_servers=[NS], world=cluster.world, timeout="1h")
+        await producer.start()
+        if is_known:
+            await producer.send("orders", b"x", order_key=order_key)
+        cluster.both(lambda request: None if request.code == RequestCode.SEND_MESSAGE_V2 else stored(request))
+        sends = [loop.create_task(producer.send("orders", b"x", order_key=order_key)) for _ in range(20)]
+        await asyncio.sleep(0.1)
+        began = loop.time()
+        await producer.stop()
+        told = await asyncio.gather(*sends, return_exceptions=True)
+        return [*told], loop.time() - began
+
+    told, seconds = virtually(story)
+
+    assert all(isinstance(error, BrokerUnreachable) and "send to orders: " in str(error) for error in told), told
+    assert seconds < 2
 
 
 @pytest.mark.parametrize("method", ["send", "send_one_way", "request"])

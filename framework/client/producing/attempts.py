@@ -263,7 +263,7 @@ class Attempts:
                     return await self._attempt(outgoing, await self._present_queue_of(outgoing.topic, key))
             except BrokerUnreachable as error:
                 self._cluster().routes.refresh_soon()
-                if self._when_away == "fail" or _may_be_a_second(outgoing, error):
+                if self._when_away == "fail" or self._cluster().is_closed or _may_be_a_second(outgoing, error):
                     raise _told(error, outgoing) from error
                 last.append(error)
             except Refused as error:
@@ -305,8 +305,8 @@ class Attempts:
         if isinstance(error, Refused):
             if error.code not in WORTH_A_RETRY:
                 raise error
-        elif _may_be_a_second(outgoing, error):
-            raise error
+        elif self._cluster().is_closed or _may_be_a_second(outgoing, error):
+            raise _told(error, outgoing) from error
         else:
             self._cluster().routes.refresh_soon()
         last.append(error)
