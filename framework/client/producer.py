@@ -246,6 +246,7 @@ class Producer:
         order_key: str | None = None,
         delay: str | float | None = None,
         at: datetime | None = None,
+        delay_level: int = 0,
         queue: MessageQueue | None = None,
         timeout: str | float | None = None,
     ) -> None:
@@ -253,8 +254,8 @@ class Producer:
         self._check_loop("send_one_way")
         outgoing = self._prepared(
             self._whole(message, body, tags=tags, keys=keys, properties=properties, order_key=order_key),
-            wish_of(delay, at),
-        )
+            wish_of(delay, at, delay_level), delay_level,
+        )  # fmt: skip
         await self._attempts.one_way(outgoing, self._wrapped(queue), self._limit_ms(timeout))
 
     async def send_batch(

@@ -86,7 +86,7 @@ ARGUMENTS: dict[str, list[object]] = {
 }
 OF_EACH_WAY = {
     "send": set(ARGUMENTS),
-    "send_one_way": set(ARGUMENTS) - {"delay_level"},
+    "send_one_way": set(ARGUMENTS),
     "request": {"keys", "tags", "properties", "order_key", "timeout"},
 }
 

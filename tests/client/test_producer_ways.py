@@ -144,6 +144,19 @@ def test_a_one_way_passes_over_a_broker_that_cannot_be_reached_unless_a_key_or_q
     assert (0, 4) == virtually(story)
 
 
+def test_a_one_way_is_delayed_in_each_way_that_a_send_is() -> None:
+    async def story() -> list[str]:
+        sending = Sending()
+        sending.cluster.both(brokers_that_say(WITHOUT_TIMER))
+        for when in ({"delay_level": 3}, {"delay": "10s"}, {"properties": {"DELAY": "3"}}):
+            await sending.producer.send_one_way("orders", b"x", queue=ON_A, **when)
+        await asyncio.sleep(0.1)
+        await sending.close()
+        return [properties.decode(request.fields["i"])["DELAY"] for request in sending.sends(A)]
+
+    assert ["3"] * 3 == virtually(story)
+
+
 def test_a_one_way_that_nobody_takes_is_an_error() -> None:
     async def story() -> None:
         sending = Sending()

@@ -16,10 +16,14 @@ from framework import (
     Drop,
     Message,
     MessageQueue,
+    Producer,
+    Publisher,
     Refused,
     Retry,
     RetryLater,
+    SendResult,
     Suspend,
+    SyncProducer,
     consumer,
     publishes,
     replies,
@@ -170,3 +174,12 @@ def said(error: Exception, queue: MessageQueue) -> str | None:
             return str(assert_type(code, int))
         case _:
             return None
+
+
+async def every_way_to_send_answers_alike(producer: Producer, publisher: Publisher, blocking: SyncProducer) -> None:
+    assert_type(await producer.send("orders", {"id": 1}, order_key="8841", delay="90s"), SendResult)
+    assert_type(await publisher.send("orders", {"id": 1}, order_key="8841", delay="90s"), SendResult)
+    assert_type(blocking.send("orders", {"id": 1}, order_key="8841", delay="90s"), SendResult)
+    assert_type(await producer.send_batch([Message("orders", b"x")]), list[SendResult])
+    assert_type(blocking.request("orders", b"x", timeout="3s"), Message)
+    assert_type(SyncProducer(name_servers="127.0.0.1:9876", linger="5ms", retries=0), SyncProducer)

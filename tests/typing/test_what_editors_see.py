@@ -38,6 +38,11 @@ MISTAKES = [
     ('@consumer("t", "g")\ndef f(o: dict[str, int], m: Message) -> None: ...\nf({"a": 1})', "call-arg"),
     ('@consumer("t", "g", batch=2)\ndef f(m: list[Message]) -> None: ...\nf(Message("t"))', "arg-type"),
     ("@consumer\ndef f(m: Message) -> None: ...", "call-arg"),
+    ('from framework import Producer\nasync def f(p: Producer) -> None: await p.send("t", "x", queue=2)', "arg-type"),
+    ('from framework import Producer\nasync def f(p: Producer) -> None: await p.send("t", "x", at="2030")', "arg-type"),
+    ('from framework import Producer\nasync def f(p: Producer) -> None: p.send("t", "x")', "unused-coroutine"),
+    ('from framework import Publisher\nasync def f(p: Publisher) -> None: await p.send("t", "x", queue=2)', "arg-type"),
+    ('from framework import SyncProducer\nSyncProducer(name_servers="a:1").send("t", "x", oder_key="k")', "call-arg"),
     ('from framework import SyncProducer\nSyncProducer(name_servers="a:1", retrys=3)', "call-arg"),
     ('from framework import SyncProducer\nSyncProducer(name_servers="a:1", when_away="stay")', "arg-type"),
 ]
