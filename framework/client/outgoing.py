@@ -23,9 +23,11 @@ from framework.wire.codes import RequestCode
 from framework.wire.command import ONE_WAY_BIT, RemotingCommand
 from framework.wire.compression import COMPRESS_ABOVE, Compression, compressed
 from framework.wire.fields import from_fields, plain_value
-from framework.wire.frame import Template
+from framework.wire.frame import FRAME_BYTES_MAX, HEADER_BYTES_MAX, Template
 from framework.wire.requests.send import DEFAULT_QUEUES, SendAnswer
 
+REQUEST_BYTES_MAX = FRAME_BYTES_MAX - HEADER_BYTES_MAX
+"""Of a body, whatever brokers and a producer's `body_bytes_max` allow."""
 BATCH_COUNT_MAX = 32_768  # far more than anybody waits for in one answer, which names each of them
 _DEFAULT_QUEUES = str(DEFAULT_QUEUES)
 READY_BODY_BYTES_MAX = 1024 * 1024  # a larger one goes where a frame's limit is looked at
@@ -150,6 +152,11 @@ def prepare(
     body, sys_flag = message.body, 0
     if len(body) > compress_above:
         body, sys_flag = compressed(body, codec, compress_above)
+    if len(body) > REQUEST_BYTES_MAX:
+        raise MessageWrong(
+            f"message to {topic}: a body of {len(body)} bytes exceeds the {REQUEST_BYTES_MAX} of one request; keep it "
+            "elsewhere and send where it is"
+        )
     is_bare = not given and not delay_level
     text = f"{_BEFORE_KEY}{key}{_BEHIND_KEY}" if is_bare else _encoded(topic, texts)
     ids = (texts[UNIQUE_KEY],)
@@ -176,13 +183,14 @@ def prepare_batches(
     check_sendable(topic)
     bare = messages[0].topic
     parts, all_ids = list[bytes](), list[str]()
+    bytes_max = min(body_bytes_max, REQUEST_BYTES_MAX)
     keyed: dict[str | None, None] = {}
     for message, key in zip(messages, keys, strict=True):
         if message.topic != bare and wrap(namespace, message.topic) != topic:
             raise MessageWrong(f"batch to {topic}: a message is for {shorten(message.topic)}; send one batch per topic")
         body, given = message.body, message.properties
-        if not 0 < len(body) <= body_bytes_max:
-            check_body(topic, body, body_bytes_max)
+        if not 0 < len(body) <= bytes_max:
+            check_body(topic, body, bytes_max)
         if given:
             check_properties(topic, given)
             if DELAY_LEVEL in given:
@@ -197,7 +205,7 @@ def prepare_batches(
     if len(order_keys) > 1 and not is_placed:
         shown = " and ".join("no order key" if key is None else f"order key {shorten(key)}" for key in order_keys[:2])
         raise MessageWrong(f"batch to {topic}: messages with {shown}: send one batch per key, or give the queue")
-    return _batches(topic, parts, all_ids, messages, order_keys[0], now_ms, body_bytes_max)
+    return _batches(topic, parts, all_ids, messages, order_keys[0], now_ms, bytes_max)
 
 
 def collected(several: Sequence[Outgoing], now_ms: int, *, body_bytes_max: int = BODY_BYTES_MAX) -> list[Outgoing]:
@@ -205,7 +213,13 @@ def collected(several: Sequence[Outgoing], now_ms: int, *, body_bytes_max: int =
     messages = [each.messages[0] for each in several]
     parts = [batch.written(message.body, each.properties) for message, each in zip(messages, several, strict=True)]
     ids = [each.message_ids[0] for each in several]
-    return _batches(several[0].topic, parts, ids, messages, several[0].order_key, now_ms, body_bytes_max)
+    bytes_max = min(body_bytes_max, REQUEST_BYTES_MAX)
+    made, at = _batches(several[0].topic, parts, ids, messages, several[0].order_key, now_ms, bytes_max), 0
+    for index, each in enumerate(made):
+        if not each.is_batch:
+            made[index] = several[at]  # too large for company: as it was made ready, perhaps compressed
+        at += len(each.message_ids)
+    return made
 
 
 def _batches(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
 
 from framework.client.outgoing import (
     READY_BODY_BYTES_MAX,
+    REQUEST_BYTES_MAX,
     Outgoing,
     prepare,
     prepare_batches,
@@ -155,6 +157,20 @@ def test_a_batch_is_cut_where_a_request_is_full() -> None:
     assert [f"K{n}" for n in range(13)] == [key for part in parts for key in part.message_ids]
     bodies = [[each.body for each in batches.decode(part.body)] if part.is_batch else [part.body] for part in parts]
     assert [message.body for message in messages] == [body for part in bodies for body in part]
+
+
+def test_no_request_is_larger_than_a_frame_whatever_the_producer_s_limit_is() -> None:
+    """Such a batch failed as a whole; a message says so of itself and of its topic, and leaves if it compresses."""
+    body = Random(1).randbytes(1024 * 1024)
+    parts = prepare_batches([Message("orders", body)] * 20, [f"K{n}" for n in range(20)], NOW, body_bytes_max=64 << 20)
+
+    assert [15, 5] == [len(part.message_ids) for part in parts]
+    assert all(len(part.body) <= REQUEST_BYTES_MAX for part in parts)
+    assert prepare(Message("orders", bytes(17 << 20)), "K", NOW, body_bytes_max=64 << 20).sys_flag
+    with pytest.raises(ValueError, match=r"message to orders: .* exceeds the 16711680 of one request"):
+        prepare(Message("orders", body * 17), "K", NOW, body_bytes_max=64 << 20)
+    with pytest.raises(ValueError, match="message to orders: a body of 17825792 bytes exceeds"):
+        prepare_batches([Message("orders", body * 17)], ["K"], NOW, body_bytes_max=64 << 20)
 
 
 def test_what_brokers_take_alone_they_take_in_a_batch() -> None:
