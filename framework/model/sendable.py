@@ -95,8 +95,9 @@ def check_properties(topic: str, given: Mapping[str, str]) -> None:
             raise MessageWrong(f"message to {topic}: property {shorten(name)}={shorten(value)}: must not be empty")
         if name in RESERVED:
             raise MessageWrong(f"message to {topic}: property {name} is RocketMQ's own; choose another name")
-        if name == DELAY_LEVEL and not (value.isascii() and value.isdecimal()):
-            raise MessageWrong(
-                f"message to {topic}: property {DELAY_LEVEL}={shorten(value)}: write the number of a level; a time "
-                'such as "10s" goes to delay='
-            )
+    level = given.get(DELAY_LEVEL)
+    if level is not None and not (level.isascii() and level.isdecimal()):
+        raise MessageWrong(
+            f"message to {topic}: property {DELAY_LEVEL}={shorten(level)}: write the number of a level; a time such as "
+            '"10s" goes to delay='
+        )
