@@ -289,7 +289,7 @@ def test_one_message_that_cannot_be_sent_has_one_cause(topic: str, capsys: pytes
     assert ExitCode.UNREACHABLE == main.run(["send", topic, "x", "--name-server", "127.0.0.1:9"])
     cause, hint = capsys.readouterr().err.splitlines()
     told = "no name server answers: 127.0.0.1:9: connection refused; check cluster.name_servers (--name-server)"
-    assert f"error: {told} [FA-C002]" == cause
+    assert f"error: send to {topic}: {told} [FA-C002]" == cause
     assert hint.startswith("hint: ")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from framework.client.producer import Producer
-from framework.errors import BrokerUnreachable, ConfigurationError, Refused, RequestTimedOut
+from framework.errors import BrokerUnreachable, ConfigurationError, NotConnected, Refused, RequestTimedOut
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
 from framework.net.listener import Listener
@@ -155,6 +155,18 @@ def test_after_the_last_attempt_the_error_names_brokers_and_cause(retries: int, 
         del sending.cluster.network.scripts[B]
         with pytest.raises(BrokerUnreachable, match=rf"send to orders: {said}; the last: .*refused"):
             await sending.send("orders", b"x")
+        await sending.close()
+
+    virtually(story)
+
+
+def test_what_keeps_a_send_from_leaving_names_its_topic() -> None:
+    async def story() -> None:
+        sending = Sending()
+        del sending.cluster.network.scripts[NS]
+        for send in (sending.send, sending.producer.send_one_way):
+            with pytest.raises(NotConnected, match=r"^send to orders: no name server answers: .*cluster.name_servers"):
+                await send("orders", b"x")
         await sending.close()
 
     virtually(story)

@@ -117,6 +117,8 @@ class Attempts:
             raise BrokerUnreachable(
                 f"send to {outgoing.topic}: an attempt without an answer may have stored it; the last: {error}"
             ) from error
+        except BrokerUnreachable as error:
+            raise _told(error, outgoing) from error
 
     async def _in_time(
         self, outgoing: Outgoing, queue: MessageQueue | None, failed: dict[str, None],
@@ -127,10 +129,7 @@ class Attempts:
                 return await self._to_its_queue(outgoing, outgoing.order_key, last)
         async with self._places:
             if queue is not None:
-                try:
-                    return await self._attempt(outgoing, _of_its_topic(queue, outgoing))
-                except BrokerUnreachable as error:
-                    raise _told(error, outgoing) from error
+                return await self._attempt(outgoing, _of_its_topic(queue, outgoing))
             return await self._to_any_queue(outgoing, failed, last)
 
     async def _at_once(
@@ -264,7 +263,7 @@ class Attempts:
             except BrokerUnreachable as error:
                 self._cluster().routes.refresh_soon()
                 if self._when_away == "fail" or self._cluster().is_closed or _may_be_a_second(outgoing, error):
-                    raise _told(error, outgoing) from error
+                    raise
                 last.append(error)
             except Refused as error:
                 if error.code not in WORTH_A_RETRY or refusals == self._retries:
@@ -292,10 +291,8 @@ class Attempts:
         assert last, "there is at least one attempt"
         if isinstance(last[-1], Refused):
             raise last[-1]
-        raise BrokerUnreachable(
-            f"send to {outgoing.topic}: {len(last)} {'attempt' if len(last) == 1 else 'attempts'} failed "
-            f"({', '.join(failed)}); the last: {last[-1]}"
-        ) from last[-1]
+        tried = "1 attempt" if len(last) == 1 else f"{len(last)} attempts"
+        raise BrokerUnreachable(f"{tried} failed ({', '.join(failed)}); the last: {last[-1]}") from last[-1]
 
     def _note(
         self, error: BrokerUnreachable | Refused, outgoing: Outgoing, broker: str, failed: dict[str, None],
@@ -306,7 +303,7 @@ class Attempts:
             if error.code not in WORTH_A_RETRY:
                 raise error
         elif self._cluster().is_closed or _may_be_a_second(outgoing, error):
-            raise _told(error, outgoing) from error
+            raise error
         else:
             self._cluster().routes.refresh_soon()
         last.append(error)
