@@ -124,6 +124,7 @@ class Cluster:
     async def close(self) -> None:
         """Close every connection; whoever waits gets a ConnectionLost."""
         self.is_closed = True
+        self.requests.close()
         await self.checks.close()
         await self.retry_rooms.close()
         await self.routes.close()

@@ -14,7 +14,7 @@ from framework.client.dialogue.halves import Preparing
 from framework.client.dialogue.introductions import Introductions
 from framework.client.producing.options import timeout_ms
 from framework.client.routes import RouteTable
-from framework.errors import Refused, RequestTimedOut
+from framework.errors import ConnectionLost, Refused, RequestTimedOut
 from framework.model.message import Message
 from framework.model.namespaces import wrap
 from framework.model.queue import MessageQueue
@@ -69,6 +69,8 @@ class Requests:
             raise RequestTimedOut(f"request to {message.topic}: no reply within {limit_ms} ms") from None
         finally:
             del self._waiting[correlation]
+            if waiting.done() and not waiting.cancelled():
+                waiting.exception()  # else asyncio would complain of one that nobody came to see
         return reply
 
     async def _be_known(self, group: str, topic: str) -> None:
@@ -92,6 +94,14 @@ class Requests:
             waiting.set_result(self._reply(header, texts, bytes(command.body)))
         except Exception as error:  # noqa: BLE001 - border: a body that cannot be opened is the requester's to know
             waiting.set_exception(error)
+
+    def close(self) -> None:
+        """No reply can come any more: whoever waits for one is told now, and not when its time is over."""
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(
+                    ConnectionLost("request: the connections of this process were closed before its reply came")
+                )
 
     def _reply(self, header: PushReplyRequest, texts: dict[str, str], body: bytes) -> Message:
         return Message(

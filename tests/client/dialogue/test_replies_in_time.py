@@ -1,20 +1,27 @@
-"""A reply and the end of the time for it, in one turn of the loop."""
+"""What ends the waiting for a reply: the reply and its time's end in one turn of the loop, and the producer's end."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any, cast
 
-from framework import Message
+import pytest
+
+from framework import Message, Producer
 from framework.client.dialogue.halves import Preparing
 from framework.client.dialogue.introductions import Introductions
 from framework.client.dialogue.requests import Requests
 from framework.client.routes import RouteTable
+from framework.errors import ConnectionLost
 from framework.net.channel import Channel
 from framework.ports import Chance
 from framework.wire.fields import command_for
 from framework.wire.properties import encode
 from framework.wire.requests.send import PushReplyRequest
+from tests.client.dialogue.test_with_the_box import bodies, box
+from tests.patience import soon, until
+from tests.runtime.test_app import run
 
 
 class Quiet:
@@ -63,3 +70,43 @@ def test_a_reply_of_the_last_turn_is_the_answer_and_not_late() -> None:
 
     answer, late = asyncio.run(story())
     assert (b"42", 0) == (answer.body, late)
+
+
+def test_requests_that_wait_end_with_their_producer() -> None:
+    """And not when their time is over: no reply can come any more."""
+
+    async def story() -> None:
+        async with box() as broker:
+            producer = Producer(name_servers=broker.address)
+            await producer.start()
+            asked = [asyncio.ensure_future(producer.request("questions", f"{n}", timeout="1h")) for n in range(3)]
+            await until(lambda: len(bodies(broker, "questions")) == 3)
+            await producer.stop()
+            for each in asked:
+                with pytest.raises(ConnectionLost, match="closed before its reply came"):
+                    await soon(each)
+
+    run(story)
+
+
+def test_an_error_that_nobody_waits_for_is_no_complaint_of_asyncio_s() -> None:
+    async def story() -> list[dict[str, Any]]:
+        complaints: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, said: complaints.append(said))
+        quiet = Quiet()
+        requests = Requests(
+            cast("Introductions", quiet), cast("RouteTable", quiet), cast("Chance", quiet), client_id="me"
+        )
+
+        class Closing(Quiet):
+            async def send(self, message: Message, marks: dict[str, str], **_: Any) -> None:
+                requests.close()
+                raise ConnectionLost("while it was sent")
+
+        with pytest.raises(ConnectionLost, match="while it was sent"):
+            await requests.ask(cast("Preparing", Closing()), Message("questions", b"?"), "1s")
+        gc.collect()
+        await asyncio.sleep(0)
+        return complaints
+
+    assert [] == asyncio.run(story())
