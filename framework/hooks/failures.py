@@ -42,8 +42,12 @@ def plugin_failure_awaited(error: BaseException) -> Exception:
 
 
 def raised(error: BaseException) -> str:
-    """What an error of the user's says, with its kind."""
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    """What an error of the user's says, with its kind; the kind alone where it cannot even say that."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - border: a class of the user's
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def line_of(error: BaseException) -> str | None:

@@ -57,6 +57,11 @@ class Database:
         pass
 
 
+@transaction_check("desk")
+async def how_did_it_end(message: Message) -> str:
+    return "unknown"
+
+
 database, body, rows = Database(), b"an order", ["a", "b"]
 
 

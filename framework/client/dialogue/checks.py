@@ -1,17 +1,21 @@
 """Checks: a broker asks how a transaction ended, of any member of its producer group; the group's function answers.
 
 What is asked while too many functions run is not answered, and neither is what nobody here knows: it is asked again.
+A question about a block that runs here needs no function: "unknown" is the truth.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
+from typing import Protocol
+from weakref import WeakValueDictionary
 
 import structlog
 
 from framework.declare.transactions import TransactionCheck, TransactionState
 from framework.errors import ProtocolError, shorten
-from framework.hooks.failures import plugin_failure_awaited
+from framework.hooks.failures import plugin_failure_awaited, raised
 from framework.mistakes import TransactionWrong
 from framework.model.message import Message
 from framework.model.namespaces import unwrapping, wrap
@@ -35,7 +39,19 @@ log = structlog.get_logger()
 PRODUCER_GROUP = "PGROUP"
 # Questions of brokers that are answered at once; Java has one thread, and a queue of 2000 behind it.
 RUNNING_MAX = 32
+# Of an async function, which is cancelled then: else a store that hangs would take all places.
+SECONDS_MAX = 60.0
 ENDS = {TransactionState.COMMIT: COMMIT, TransactionState.ROLLBACK: ROLLBACK, TransactionState.UNKNOWN: UNKNOWN}
+
+
+class RunningBlock(Protocol):
+    """A transaction whose block runs."""
+
+    def moved(self, broker: str | None, place: int, offset: int) -> None:
+        """Its half message lies here now: RocketMQ stores it anew for each question, and the end of another place
+        would leave this one open, to be asked about and delivered once more.
+        """
+        ...
 
 
 class Checks:
@@ -45,7 +61,10 @@ class Checks:
         self._workers, self._namespace = workers, namespace
         self._checks: dict[str, tuple[TransactionCheck, str]] = {}
         self._tree = TaskTree()
-        self._running = 0
+        self._running: set[tuple[str, str]] = set()
+        """Group and message id of those that are asked about now."""
+        self.at_work: WeakValueDictionary[str, RunningBlock] = WeakValueDictionary()
+        """Message id -> the block that runs in this process; one that was lost on its way is none any more."""
         self.answered = 0
         """Questions that were answered with an end, "unknown" included."""
 
@@ -69,23 +88,35 @@ class Checks:
         header = from_fields(CheckTransactionRequest, command.fields)
         message = _half_in(command.body, header)
         group = message.properties.get(PRODUCER_GROUP, "")
-        known = self._checks.get(group)
-        if known is None or self._running >= RUNNING_MAX:
-            reason = "no check function here" if known is None else f"{RUNNING_MAX} checks run already"
+        if (block := self.at_work.get(message.message_id)) is not None:
+            block.moved(header.broker_name, header.commit_log_offset, header.tran_state_table_offset)
+            self._answer(channel, header, group, message, TransactionState.UNKNOWN)
+            return
+        known, half = self._checks.get(group), (group, message.message_id)
+        if known is None or half in self._running or len(self._running) >= RUNNING_MAX:
+            reason = f"{RUNNING_MAX} checks run already" if known is not None else "no check function here"
+            if half in self._running:
+                reason = "the check function has not answered the question before"
             log.warning("transaction check not answered", group=group, peer=channel.peer, reason=reason)
             return
-        check, namespace = known
-        self._running += 1
-        seen = unwrapping(namespace)(message) if namespace else message
-        self._tree.start(self._answer(channel, header, group, check, seen), name=f"transaction check {group}")
+        self._running.add(half)
+        self._tree.start(self._decide(channel, header, *known, message), name=f"transaction check {group}")
 
-    async def _answer(
-        self, channel: Channel, header: CheckTransactionRequest, group: str, check: TransactionCheck, message: Message
-    ) -> None:
+    async def _decide(
+        self, channel: Channel, header: CheckTransactionRequest, check: TransactionCheck, namespace: str,
+        message: Message,
+    ) -> None:  # fmt: skip
+        group = wrap(namespace, check.group)
         try:
-            state, reason = await self._asked(check, message)
+            state, reason = await self._asked(check, unwrapping(namespace)(message) if namespace else message)
         finally:
-            self._running -= 1
+            self._running.discard((group, message.message_id))
+        self._answer(channel, header, group, message, state, reason)
+
+    def _answer(
+        self, channel: Channel, header: CheckTransactionRequest, group: str, message: Message, state: TransactionState,
+        reason: str | None = None,
+    ) -> None:  # fmt: skip
         self.answered += 1
         log.info("transaction checked", group=group, message_id=message.message_id, state=str(state))
         end = EndTransactionRequest(
@@ -103,14 +134,18 @@ class Checks:
         channel.send(RemotingCommand(EndTransactionRequest.CODE, to_fields(end), flag=ONE_WAY_BIT, remark=reason))
 
     async def _asked(self, check: TransactionCheck, message: Message) -> tuple[TransactionState, str | None]:
-        """What the function says; "unknown" where it fails or says something else."""
+        """What the function says; "unknown" where it fails, takes too long or says something else."""
+        limit: asyncio.Timeout | None = None
         try:
             said = check(message) if check.is_async else await self._workers.run(lambda: check(message))
-            answer = await said if isinstance(said, Awaitable) else said
-            return TransactionState(str(answer)), None
+            if isinstance(said, Awaitable):
+                async with asyncio.timeout(SECONDS_MAX) as limit:
+                    said = await said
+            return TransactionState(str(said)), None
         except BaseException as error:  # noqa: BLE001 - border: the user's function
             plugin_failure_awaited(error)
-            reason = f"{type(error).__name__}: {error}"
+            is_over = limit is not None and limit.expired()
+            reason = f"it took longer than {SECONDS_MAX:g} s" if is_over else raised(error)
             log.error(  # noqa: TRY400 - the reason says it, and the broker gets it, too
                 "transaction check failed", group=check.group, message_id=message.message_id, reason=reason
             )

@@ -17,7 +17,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar, Unpack
 from framework.client.dialogue.transactions import TransactionBlock
 from framework.client.producer import Producer
 from framework.client.producing.options import ProducerOptions
-from framework.errors import BrokerUnreachable
+from framework.errors import BrokerUnreachable, FrameworkError
 from framework.mistakes import ArgumentWrong, WrongMoment
 from framework.model.message import Message
 from framework.net import forks
@@ -102,9 +102,22 @@ class SyncProducer:
         try:
             yield block
         except Exception as error:  # border: the caller's block
-            _waited(block.__aexit__(type(error), error, None), loop)
+            self._end(block, error)
             raise
-        _waited(block.__aexit__(None, None, None), loop)
+        except BaseException:
+            block.leave()
+            raise
+        self._end(block, None)
+
+    def _end(self, block: TransactionBlock, error: Exception | None) -> None:
+        """As the block of `Producer`: an end that cannot be told, here or in a child process, is the check's affair."""
+        try:
+            loop, _ = self._running("transaction")
+            _waited(block.__aexit__(None if error is None else type(error), error, None), loop)
+        except FrameworkError as failure:
+            block.left(block.end_by(error), failure)
+        finally:
+            block.leave()
 
     def start(self) -> None:
         """Start the thread, once."""
