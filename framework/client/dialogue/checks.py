@@ -1,14 +1,14 @@
 """Checks: a broker asks how a transaction ended, of any member of its producer group; the group's function answers.
 
-What is asked while too many functions run is not answered, and neither is what nobody here knows: it is asked again.
-A question about a block that runs here needs no function: "unknown" is the truth.
+What is asked while many functions run waits for its turn. What is too much, or what nobody here knows, is not answered:
+it is asked again, but not for ever. A question about a block that runs here needs no function: "unknown" is the truth.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 import structlog
@@ -37,8 +37,12 @@ from framework.wire.requests.transaction import (
 log = structlog.get_logger()
 
 PRODUCER_GROUP = "PGROUP"
-# Questions of brokers that are answered at once; Java has one thread, and a queue of 2000 behind it.
+# Functions that run at once; Java has one thread.
 RUNNING_MAX = 32
+# Questions that wait for their turn, as in Java's client, and what their messages may take. A broker gives up what was
+# asked about fifteen times in vain.
+WAITING_MAX = 2_000
+WAITING_BYTES_MAX = 64 * 1024 * 1024
 # Of an async function, which is cancelled then: else a store that hangs would take all places.
 SECONDS_MAX = 60.0
 ENDS = {TransactionState.COMMIT: COMMIT, TransactionState.ROLLBACK: ROLLBACK, TransactionState.UNKNOWN: UNKNOWN}
@@ -54,6 +58,13 @@ class RunningBlock(Protocol):
         ...
 
 
+class _Question(NamedTuple):
+    channel: Channel
+    header: CheckTransactionRequest
+    group: str
+    message: Message
+
+
 class Checks:
     """The check functions of one cluster's producers, by their groups as the cluster calls them."""
 
@@ -61,8 +72,10 @@ class Checks:
         self._workers, self._namespace = workers, namespace
         self._checks: dict[str, tuple[TransactionCheck, str]] = {}
         self._tree = TaskTree()
-        self._running: set[tuple[str, str]] = set()
-        """Group and message id of those that are asked about now."""
+        self._running: dict[tuple[str, str], _Question] = {}
+        """Group and message id -> the newest question: a stock broker asks about another half message each time."""
+        self._waiting: dict[tuple[str, str], _Question] = {}
+        self._waiting_bytes, self._is_full = 0, False
         self.at_work: WeakValueDictionary[str, RunningBlock] = WeakValueDictionary()
         """Message id -> the block that runs in this process; one that was lost on its way is none any more."""
         self.answered = 0
@@ -90,33 +103,51 @@ class Checks:
         group = message.properties.get(PRODUCER_GROUP, "")
         if (block := self.at_work.get(message.message_id)) is not None:
             block.moved(header.broker_name, header.commit_log_offset, header.tran_state_table_offset)
-            self._answer(channel, header, group, message, TransactionState.UNKNOWN)
+            self._answer(_Question(channel, header, group, message), TransactionState.UNKNOWN)
             return
-        known, half = self._checks.get(group), (group, message.message_id)
-        if known is None or half in self._running or len(self._running) >= RUNNING_MAX:
-            reason = f"{RUNNING_MAX} checks run already" if known is not None else "no check function here"
-            if half in self._running:
-                reason = "the check function has not answered the question before"
-            log.warning("transaction check not answered", group=group, peer=channel.peer, reason=reason)
-            return
-        self._running.add(half)
-        self._tree.start(self._decide(channel, header, *known, message), name=f"transaction check {group}")
+        question, key = _Question(channel, header, group, message), (group, message.message_id)
+        if group not in self._checks:
+            self._leave(question, "no check function here")
+        elif key in self._running:
+            self._running[key] = question
+            self._leave(question, "the check function has not answered the question before")
+        elif key in self._waiting:
+            self._waiting[key] = question
+        elif len(self._running) < RUNNING_MAX:
+            self._begin(key, question)
+        elif len(self._waiting) < WAITING_MAX and self._waiting_bytes < WAITING_BYTES_MAX:
+            self._waiting[key] = question
+            self._waiting_bytes += len(command.body)
+        elif not self._is_full:
+            self._is_full = True
+            self._leave(question, f"{len(self._waiting)} questions wait already")
 
-    async def _decide(
-        self, channel: Channel, header: CheckTransactionRequest, check: TransactionCheck, namespace: str,
-        message: Message,
-    ) -> None:  # fmt: skip
-        group = wrap(namespace, check.group)
+    def _leave(self, question: _Question, reason: str) -> None:
+        log.warning("transaction check not answered", group=question.group, peer=question.channel.peer, reason=reason)
+
+    def _begin(self, key: tuple[str, str], question: _Question) -> None:
+        self._running[key] = question
+        self._tree.start(self._decide(key, question), name=f"transaction check {question.group}")
+
+    async def _decide(self, key: tuple[str, str], question: _Question) -> None:
+        check, namespace = self._checks[question.group]
         try:
-            state, reason = await self._asked(check, unwrapping(namespace)(message) if namespace else message)
+            seen = unwrapping(namespace)(question.message) if namespace else question.message
+            state, reason = await self._asked(check, seen)
         finally:
-            self._running.discard((group, message.message_id))
-        self._answer(channel, header, group, message, state, reason)
+            newest = self._running.pop(key)
+            self._next()
+        self._answer(newest, state, reason)
 
-    def _answer(
-        self, channel: Channel, header: CheckTransactionRequest, group: str, message: Message, state: TransactionState,
-        reason: str | None = None,
-    ) -> None:  # fmt: skip
+    def _next(self) -> None:
+        while self._waiting and len(self._running) < RUNNING_MAX:
+            key = next(iter(self._waiting))
+            self._begin(key, self._waiting.pop(key))
+        if not self._waiting:
+            self._waiting_bytes, self._is_full = 0, False
+
+    def _answer(self, question: _Question, state: TransactionState, reason: str | None = None) -> None:
+        channel, header, group, message = question
         self.answered += 1
         log.info("transaction checked", group=group, message_id=message.message_id, state=str(state))
         end = EndTransactionRequest(
@@ -152,7 +183,8 @@ class Checks:
             return TransactionState.UNKNOWN, f"checkLocalTransactionState Exception: {shorten(reason, 300)}"
 
     async def close(self) -> None:
-        """End the functions that still run."""
+        """End the functions that still run; what waits is another member's."""
+        self._waiting.clear()
         await self._tree.close()
 
 

@@ -115,6 +115,19 @@ def moved(half: bytes, *, place: int, offset: int, broker: str) -> RemotingComma
     return RemotingCommand(CheckTransactionRequest.CODE, to_fields(header), half, flag=ONE_WAY_BIT)
 
 
+def half_in(broker: Broker) -> bytes:
+    """The one half message, as it is stored."""
+    queue = broker.nodes[0].queue(HALF_TOPIC, 0)
+    assert queue is not None
+    (half,) = broker.nodes[0].store.log.read(queue, 0, count_max=9, bytes_max=1 << 20)[0]
+    return half
+
+
+def ask(broker: Broker, question: RemotingCommand) -> None:
+    (member,) = broker.nodes[0].members.producers("desk")
+    member.client.send(question)
+
+
 @pytest.mark.parametrize(("broker_name", "ended"), [("broker-a", ("4711", "17")), ("another", None)])
 def test_the_end_is_told_of_the_half_message_that_was_asked_about_last(
     broker_name: str, ended: tuple[str, str] | None
@@ -130,13 +143,8 @@ def test_the_end_is_told_of_the_half_message_that_was_asked_about_last(
             return RemotingCommand(0)
 
         async with patient_box() as broker, Producer(name_servers=broker.address, check=Desk().check) as producer:
-            node = broker.nodes[0]
             async with producer.transaction(Message("orders", b"paid")):
-                queue = node.queue(HALF_TOPIC, 0)
-                assert queue is not None
-                (half,) = node.store.log.read(queue, 0, count_max=9, bytes_max=1 << 20)[0]
-                (member,) = node.members.producers("desk")
-                member.client.send(moved(half, place=4711, offset=17, broker=broker_name))
+                ask(broker, moved(half_in(broker), place=4711, offset=17, broker=broker_name))
                 await until(lambda: producer.cluster.checks.answered)
                 broker.intercept(
                     Interceptor(code=RequestCode.END_TRANSACTION, answer=end, when=lambda it: not it.command.is_one_way)

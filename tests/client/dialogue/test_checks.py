@@ -10,7 +10,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from framework import Message, Producer, transaction_check
+from framework.broker.intercept import Interceptor
+from framework.broker.request import Request
 from framework.client.dialogue import checks
+from framework.wire.codes import RequestCode
+from framework.wire.command import RemotingCommand
+from tests.client.dialogue.test_blocks import ask, half_in, moved, patient_box
 from tests.client.dialogue.test_with_the_box import bodies, box
 from tests.patience import until
 from tests.runtime.test_app import run
@@ -70,6 +75,82 @@ def test_an_async_function_has_its_time_and_then_it_is_unknown(monkeypatch: pyte
 
             (line,) = [line for line in lines if line["event"] == "transaction check failed"]
             assert "it took longer than 0.05 s" == line["reason"]
+
+    run(story)
+
+
+def test_questions_that_come_at_once_wait_for_their_turn() -> None:
+    """As behind an outage: a broker counts each question, and gives up what nobody answered for."""
+
+    async def story() -> None:
+        @transaction_check("desk")
+        async def check(message: Message) -> str:
+            await asyncio.sleep(0.001)
+            return "commit"
+
+        async with box() as broker, Producer(name_servers=broker.address, check=check) as producer:
+            switches = broker.nodes[0].switches
+            for name, text in (("CheckMax", "1"), ("CheckInterval", "3600000"), ("TimeOut", "1000")):
+                switches.put(f"transaction{name}", text)
+            await asyncio.gather(*(leave(producer, b"%d" % number) for number in range(90)))
+            await until(lambda: len(bodies(broker, "orders")) == 90)
+
+            assert 90 == producer.cluster.checks.answered
+
+    run(story)
+
+
+def test_what_waits_has_a_limit_that_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "RUNNING_MAX", 1)
+    monkeypatch.setattr(checks, "WAITING_MAX", 2)
+
+    async def story() -> None:
+        may_answer = asyncio.Event()
+
+        @transaction_check("desk")
+        async def check(message: Message) -> str:
+            await may_answer.wait()
+            return "commit"
+
+        async with box() as broker, Producer(name_servers=broker.address, check=check) as producer:
+            with capture_logs() as lines:
+                await asyncio.gather(*(leave(producer, b"%d" % number) for number in range(9)))
+                await until(lambda: sum("before" in line.get("reason", "") for line in lines) >= 3)
+                reasons = [line["reason"] for line in lines if line["event"] == "transaction check not answered"]
+                may_answer.set()
+                await until(lambda: len(bodies(broker, "orders")) == 9)
+
+            assert 1 == reasons.count("2 questions wait already")
+
+    run(story)
+
+
+def test_the_answer_is_told_of_the_half_message_that_was_asked_about_last() -> None:
+    """A stock broker stores it anew for each question: an answer about the first one would leave the newest open."""
+
+    async def story() -> None:
+        may_answer, told = asyncio.Event(), list[str]()
+
+        @transaction_check("desk")
+        async def check(message: Message) -> str:
+            await may_answer.wait()
+            return "commit"
+
+        def end(request: Request) -> RemotingCommand:
+            told.append(request.command.fields["commitLogOffset"])
+            return RemotingCommand(0)
+
+        async with patient_box() as broker, Producer(name_servers=broker.address, check=check) as producer:
+            await leave(producer, b"paid")
+            broker.intercept(Interceptor(code=RequestCode.END_TRANSACTION, answer=end, times=None))
+            with capture_logs() as lines:
+                for place in (4711, 4712):
+                    ask(broker, moved(half_in(broker), place=place, offset=17, broker="broker-a"))
+                await until(lambda: any(line["event"] == "transaction check not answered" for line in lines))
+            may_answer.set()
+            await until(lambda: told)
+
+            assert ["4712"] == told
 
     run(story)
 
