@@ -382,6 +382,42 @@ MUTANTS: tuple[Mutant, ...] = (
         (),
         test="tests/runtime/plans/test_once.py",
     ),
+    Mutant(
+        "a half message is none for consumers",
+        "a message is handled before its local transaction has ended, and though it is rolled back",
+        ("transactions hold",),
+        where=lambda plan: plan.workload.deals > 0,
+    ),
+    Mutant(
+        "a half message is sent once",
+        "where an answer is lost, two half messages of one transaction are stored, and both are committed",
+        ("transactions hold",),
+        where=lambda plan: plan.workload.deals > 0 and plan.has("lose-reply", "cut", "broker-crash"),
+    ),
+    Mutant(
+        "the end of a transaction is kept with its message",
+        "the broker asks about what was committed, and commits it again",
+        ("transactions hold",),
+        where=lambda plan: plan.workload.deals > 0,
+    ),
+    Mutant(
+        "a rollback is no commit",
+        "consumers get what was rolled back",
+        ("transactions hold",),
+        where=lambda plan: plan.workload.deals > 0,
+    ),
+    Mutant(
+        "a reply is for the request that it names",
+        "a late reply ends the waiting of another request",
+        ("replies hold",),
+        where=lambda plan: any(load.replies and max(load.pauses_s) >= 2 for load in plan.workload.groups),
+    ),
+    Mutant(
+        "a late reply is counted",
+        "nobody sees that requests wait too shortly",
+        ("replies hold",),
+        where=lambda plan: plan.workload.asks > 0,
+    ),
 )
 
 

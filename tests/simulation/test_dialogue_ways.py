@@ -1,4 +1,5 @@
-"""The ways `transactions` (with lots) and `requests`: of each a promise is broken, and fresh seeds notice."""
+"""The ways `transactions` (with lots) and `requests`: of each a promise is broken, and fresh seeds notice. More of them
+are among the mutants."""
 
 from __future__ import annotations
 
@@ -9,16 +10,12 @@ from itertools import islice
 import pytest
 
 from framework.broker.handlers import transactions
-from framework.broker.transactions import Transactions
 from framework.client.dialogue import checks
 from framework.client.dialogue.halves import HalfMessage
 from framework.client.dialogue.lots import Lots
 from framework.client.dialogue.replies import Replies
-from framework.client.dialogue.requests import Requests
 from framework.client.outgoing import Outgoing
 from framework.declare.transactions import TransactionState
-from framework.net.channel import Channel
-from framework.wire.command import RemotingCommand
 from framework.wire.requests.transaction import COMMIT
 from tests.patience import until
 from tests.simulation.cluster import Cluster
@@ -37,11 +34,6 @@ def is_hard_on_desks(plan: Plan) -> bool:
     return plan.has("desk-crash", "broker-crash", "lose-reply", "cut")
 
 
-def replies_slowly(plan: Plan) -> bool:
-    """Some replies come when nobody waits for them any more."""
-    return any(load.replies and max(load.pauses_s) >= 2 for load in plan.workload.groups)
-
-
 def test_calm_runs_commit_roll_back_ask_and_reply() -> None:
     for plan in islice(plans_with("transactions", is_calm), 1):
         verdict, history = play(plan)
@@ -58,18 +50,6 @@ def test_calm_runs_commit_roll_back_ask_and_reply() -> None:
 # -- transactions
 
 
-@pytest.mark.slow
-def test_a_half_message_that_consumers_are_given_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its producer leaves out the marks by which brokers know it."""
-    marked = Outgoing.marked
-
-    def unmarked(outgoing: Outgoing, marks: dict[str, str], *, is_half: bool = False) -> Outgoing:
-        return marked(outgoing, {})
-
-    monkeypatch.setattr(Outgoing, "marked", unmarked)
-    assert is_noticed({"transactions hold"}, "transactions")
-
-
 def test_a_rollback_that_commits_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(checks.ENDS, TransactionState.ROLLBACK, COMMIT)
     assert is_noticed({"transactions hold"}, "transactions")
@@ -84,13 +64,6 @@ def test_a_check_that_commits_what_it_does_not_know_is_noticed(monkeypatch: pyte
 def test_a_question_that_nobody_answers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks.Checks, "take", lambda self, channel, command: None)
     assert is_noticed({"progress"}, "transactions")
-
-
-@pytest.mark.slow
-def test_a_commit_whose_end_is_not_written_down_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is asked about, and committed once more."""
-    monkeypatch.setattr(Transactions, "end", lambda self, transaction, half, state: None)
-    assert is_noticed({"transactions hold"}, "transactions")
 
 
 def test_a_commit_that_ends_the_half_message_alone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,37 +127,6 @@ def test_a_lot_that_is_done_without_its_commits_is_noticed(monkeypatch: pytest.M
 
 
 # -- requests
-
-
-@pytest.mark.slow
-def test_a_reply_that_goes_to_another_request_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One desk asks for several things, one after the other: a late reply ends the next one's waiting."""
-    take = Requests.take
-
-    def take_any(requests: Requests, channel: Channel, command: RemotingCommand) -> None:
-        waiting = requests._waiting  # the mistake is made from outside
-        correlation = (command.fields or {}).get("properties", "")
-        if waiting and not any(known in correlation for known in waiting):
-            known = next(iter(waiting))
-            parts = correlation.split("CORRELATION_ID\x01", 1)
-            command.fields["properties"] = f"{parts[0]}CORRELATION_ID\x01{known}\x02{parts[1].partition(chr(2))[2]}"
-        take(requests, channel, command)
-
-    monkeypatch.setattr(Requests, "take", take_any)
-    assert is_noticed({"replies hold"}, "requests", replies_slowly)
-
-
-@pytest.mark.slow
-def test_a_late_reply_that_is_not_counted_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    take = Requests.take
-
-    def uncounted(requests: Requests, channel: Channel, command: RemotingCommand) -> None:
-        late = requests.late
-        take(requests, channel, command)
-        requests.late = late
-
-    monkeypatch.setattr(Requests, "take", uncounted)
-    assert is_noticed({"replies hold"}, "requests")
 
 
 def test_a_reply_that_is_not_sent_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,14 +24,16 @@ SEEDS_END, MOST = 2_000, 40
 BEGIN = {
     "an open breaker holds its queues": 41, "offsets wait for the commit": 23, "an outdated epoch is refused": 30,
     "send-back makes one copy": 12, "attempts are counted": 1, "queues that stay are left alone": 1,
-    "a lock that is refused is not had": 1,
+    "a lock that is refused is not had": 1, "a half message is sent once": 188,
+    "a reply is for the request that it names": 78,
 }  # fmt: skip
 """The first seed that shows it, as plans are drawn now; with another draw the search goes on from there."""
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 DEEP = {
     "a broker that was restarted takes nobody off the list", "a parked message is sent again",
     "what is due sooner moves the timer", "running handlers are waited for",
-    "the copy is durable before the source is settled",
+    "the copy is durable before the source is settled", "the end of a transaction is kept with its message",
+    "a late reply is counted", "a rollback is no commit",
 }  # fmt: skip
 """Seconds of seeds until one of them is noticed."""
 by_seeds = [

@@ -15,7 +15,7 @@ ON_ITS_WAY_S = 2.0
 
 
 def replies_hold(history: History) -> Iterator[Violation]:
-    """docs/producing.md, "Ask and reply". Each reply that a process took ended a request or was counted as late."""
+    """docs/transactions.md, "Requests and replies". Each reply that a process took ended a request or is counted."""
     given: dict[str, dict[str, float]] = {}
     until: dict[str, float] = {}
     over: set[str] = set()

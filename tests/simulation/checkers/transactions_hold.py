@@ -15,9 +15,7 @@ NAME = "transactions hold"
 
 
 def transactions_hold(history: History) -> Iterator[Violation]:
-    """docs/transactions.md. A send that was repeated may leave two half messages of one transaction: each is asked
-    about, and each is committed. What is stored more often than there are half messages was doubled by us.
-    """
+    """docs/transactions.md. A half message is sent once, though its answer is lost: each of two would be committed."""
     decided = {fact.deal: fact for fact in history.of(Decided)}
     deal_of = {message_id: deal for deal, ids in history.deals.items() for message_id in ids}
     for start in (*history.of(Started), *history.of(PopStarted)):
@@ -39,5 +37,7 @@ def transactions_hold(history: History) -> Iterator[Violation]:
                 yield Violation(NAME, f"{deal} was committed, and its message is nowhere", end.at)
         elif end.state != "commit" and there:
             yield Violation(NAME, f"{deal} was rolled back, and its message is stored", end.at)
+        elif begun > 1:
+            yield Violation(NAME, f"{deal} has {begun} half messages", end.at)
         elif there > begun:
             yield Violation(NAME, f"{deal} is stored {there} times, of {begun} half messages", end.at)
