@@ -14,6 +14,7 @@ from tests.interop.cluster import Cluster, Shape
 from tests.interop.java_peer import JavaPeer
 from tests.interop.places import Place
 from tests.interop.processes import Nursery
+from tests.patience import until
 
 pytestmark = pytest.mark.interop
 SOON = {"transactionTimeOut": "1000", "transactionCheckInterval": "2000"}
@@ -56,3 +57,34 @@ def test_a_real_broker_asks_our_check_and_java_s_and_does_what_they_say(asking: 
         assert {"ours", "ours-gone", "second"} <= set(asked), "by the real broker"
 
     asyncio.run(story())
+
+
+def test_a_block_that_outlasts_questions_of_a_real_broker_is_delivered_once(asking: Place, java: JavaPeer) -> None:
+    """It stores the half message anew for each question. An end names one of them; the others are asked about."""
+    topic = asking.new_topic()
+    sold: set[bytes] = set()
+
+    @transaction_check(f"desk-of-{topic}")
+    async def check(message: Message) -> str:
+        return "commit" if message.body in sold else "rollback"
+
+    async def story() -> None:
+        async with asyncio.timeout(180):
+            async with Producer(name_servers=asking.name_server, check=check) as producer:
+                async with producer.transaction(Message(topic, b"slow")) as transaction:
+                    await until(lambda: producer.cluster.checks.answered >= 2)
+                    sold.add(b"slow")
+                assert "commit" == transaction.state
+                answered = producer.cluster.checks.answered
+                async with producer.transaction(Message(topic, b"left")) as left:
+                    left.unknown()
+                await until(lambda: producer.cluster.checks.answered > answered)  # with all that is open
+                await producer.send(topic, b"last")
+
+    asyncio.run(story())
+    member = java.consume(asking.name_server, f"readers-of-{topic}", topic)
+    received = [message.body for message in member.received(2)]
+    received += [message.body for message in member.received(1, timeout_s=3)]
+    member.leave()
+
+    assert [b"last", b"slow"] == sorted(received)
