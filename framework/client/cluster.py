@@ -121,6 +121,10 @@ class Cluster:
         if self._on_disconnected is not None:
             self._on_disconnected(address)
 
+    def counted_replies(self) -> dict[str, int]:
+        """What became of replies to others' requests, and those to our own that came too late."""
+        return {"sent": self.replies.sent, "dropped": self.replies.dropped, "late": self.requests.late}
+
     async def close(self) -> None:
         """Close every connection; whoever waits gets a ConnectionLost."""
         self.is_closed = True

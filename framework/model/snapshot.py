@@ -314,3 +314,5 @@ class Snapshot:
     """How long sends took; None where `observe.listen` is not set."""
     sent: Mapping[str, int] = field(default_factory=dict)
     """Messages whose send has ended, by the kind of error; "" are those that were stored, or sent one way."""
+    replies: Mapping[str, int] = field(default_factory=dict)
+    """`sent` and `dropped` by its handlers; `late` are those that came when its own requests waited no more."""

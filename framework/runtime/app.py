@@ -424,6 +424,7 @@ class App:
             stalls=self._control.stalls(),
             sends=self._sends.times.picture() if self._sends is not None else None,
             sent=dict(self._sends.messages) if self._sends is not None else {},
+            replies=self.cluster.counted_replies() if self.cluster is not None else {},
         )
 
     def __repr__(self) -> str:

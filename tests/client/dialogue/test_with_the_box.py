@@ -339,6 +339,7 @@ def test_a_reply_that_nobody_waits_for_is_dropped_and_counted_and_the_message_is
 
             assert app.cluster is not None
             assert (app.cluster.replies.sent, app.cluster.replies.dropped) == (0, 1)
+            assert {"sent": 0, "dropped": 1, "late": 0} == app.snapshot().replies
 
     run(story)
 

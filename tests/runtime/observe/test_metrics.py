@@ -169,6 +169,7 @@ WHOLE = Snapshot(
     "shop", "m", is_ready=False, budget_used=1, budget_limit=2, started_ms=3_000, taken_ms=100_000,
     not_ready=("a", "b"), not_live=("a",), hook_failures={"audit": 4}, slow_hooks={"audit": 5},
     plugin_figures={"outbox": {"sent_total": 6, "open": 7, "waiting_max": 8}}, lost_lines=8,
+    replies={"sent": 43, "dropped": 44, "late": 45},
     failed_loops=(LoopSnapshot("x", 9, "?", stands_back=False), LoopSnapshot("y", 1, "?", stands_back=False)),
     clock=ClockSnapshot(-3_000, -2_000, ("broker-a",)), stalls=StallSnapshot(11, 12_000, 0, 13_000),
     groups=(
@@ -191,6 +192,7 @@ GROUP_AND_TOPIC = 'consumer_group="billing",topic="orders"'
 EXPECTED = """
 ready 0|live 0|not_ready_reasons 2|stalled_queues 1|start_timestamp_seconds 3|budget_bytes 2|lost_lines_total 8
 failed_loops_total 10|clock_off_seconds 2|loop_stalls_total 11|loop_blocked_max_seconds 12|loop_lag_seconds 13
+replies_total{outcome="sent"} 43|replies_total{outcome="dropped"} 44|replies_total{outcome="late"} 45
 plugin_failures_total{plugin="audit"} 4|plugin_slow_calls_total{plugin="audit"} 5
 plugin_count_total{figure="sent",plugin="outbox"} 6|plugin_figure{figure="open",plugin="outbox"} 7
 plugin_figure_max{figure="waiting",plugin="outbox"} 8
