@@ -16,7 +16,8 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from tests.simulation.safeguards import SAFEGUARDS, Change
+from tests.simulation.change import Change
+from tests.simulation.safeguards import SAFEGUARDS
 
 
 @contextmanager

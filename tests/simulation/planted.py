@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.simulation.safeguards import Change
+from tests.simulation.change import Change
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Lines of one module, as they are, and as they are without the safeguard."""
-
-    module: str
-    right: str
-    wrong: str
-
-    def put_into(self, source: str) -> str:
-        assert 1 == source.count(self.right), f"{self.module} does not read so any more: {self.right!r}"
-        return source.replace(self.right, self.wrong)
-
+from tests.simulation.change import Change
+from tests.simulation.dialogue_safeguards import DIALOGUE_SAFEGUARDS
 
 SAFEGUARDS: dict[str, tuple[Change, ...]] = {
     "commits stop at the first gap": (
@@ -442,40 +429,4 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
             "        return await self._ask(topic)\n",
         ),
     ),
-    "a half message is none for consumers": (
-        Change(
-            "framework.client.dialogue.halves",
-            "    stored = await producer.send(message, marks, is_half=True, timeout=timeout)\n",
-            "    stored = await producer.send(message, {}, timeout=timeout)\n",
-        ),
-    ),
-    "a half message is sent once": (
-        Change(
-            "framework.client.producing.attempts",
-            "    return outgoing.is_half and _may_have_stored(error)\n",
-            "    return False\n",
-        ),
-    ),
-    "the end of a transaction is kept with its message": (
-        Change(
-            "framework.broker.handlers.transactions",
-            "        node.transactions.end(transaction, half, state)\n",
-            "",
-        ),
-    ),
-    "a rollback is no commit": (
-        Change(
-            "framework.broker.handlers.transactions",
-            "    state = halves.COMMITTED if header.commit_or_rollback == COMMIT else halves.ROLLED_BACK\n",
-            "    state = halves.COMMITTED\n",
-        ),
-    ),
-    "a reply is for the request that it names": (
-        Change(
-            "framework.client.dialogue.requests",
-            '        waiting = self._waiting.get(texts.get(CORRELATION, ""))\n',
-            "        waiting = next((each for each in self._waiting.values() if not each.done()), None)\n",
-        ),
-    ),
-    "a late reply is counted": (Change("framework.client.dialogue.requests", "            self.late += 1\n", ""),),
-}
+} | DIALOGUE_SAFEGUARDS

@@ -7,8 +7,9 @@ from contextlib import suppress
 import pytest
 
 from framework.core.ranges import Finished, Mark, why_not
+from tests.simulation.change import Change
 from tests.simulation.left_out import left_out, replacements
-from tests.simulation.safeguards import SAFEGUARDS, Change
+from tests.simulation.safeguards import SAFEGUARDS
 
 
 @pytest.mark.parametrize("name", SAFEGUARDS)

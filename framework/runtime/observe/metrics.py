@@ -246,7 +246,7 @@ _TABLE: tuple[tuple[str, Kind, str, Read, Merge], ...] = (
     ("framework_app_plugin_slow_calls", "counter", "Hooks that took over 0.1 s, by plugin.",
      _each("slow_hooks", "plugin"), added),
     ("framework_app_replies", "counter",
-     "Replies that handlers sent, or dropped as nobody waited for them, and late ones to own requests.",
+     "Replies that handlers sent, or dropped because the requester was gone, and late ones to own requests.",
      _each("replies", "outcome"), added),
     ("framework_app_lost_lines", "counter", "Lines of log and events that could not be written.",
      _of_app(lambda it: it["lost_lines"]), added),
