@@ -79,6 +79,8 @@ class Replies:
         brokers = [came_from, *(broker for broker in writable if broker != came_from)]
         last: FrameworkError | None = None
         for broker in brokers:
+            if last is not None and self._is_over(request):
+                break  # a requester that hangs takes ten seconds of each broker, and of our worker
             try:
                 await self._attempt(request, body, topic, broker)
             except FrameworkError as error:
