@@ -128,11 +128,11 @@ class TransactionBlock:
             self.state = state
 
     def left(self, state: TransactionState, failure: FrameworkError) -> None:
-        """Say that nobody has confirmed this end, and that the check decides."""
+        """Say that nobody has confirmed this end, and who decides."""
         log.warning(
             "transaction end not confirmed",
             group=self._producer.group, topic=self._message.topic, message_id=self.message_id, state=str(state),
-            reason=f"{failure}; the check decides",
+            reason=f"{failure}; if it has not ended, the check decides",
         )  # fmt: skip
 
     def __repr__(self) -> str:

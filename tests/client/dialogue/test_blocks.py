@@ -16,6 +16,7 @@ from framework import Message, Producer, SyncProducer, TransactionState, transac
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
 from framework.broker.server import Broker
+from framework.broker.store import halves
 from framework.client.dialogue.transactions import TransactionBlock
 from framework.model.reserved import HALF_TOPIC
 from framework.wire.codes import RequestCode
@@ -153,6 +154,31 @@ def test_the_end_is_told_of_the_half_message_that_was_asked_about_last(
             assert [ended or ("0", "0")] == told
 
     run(story)
+
+
+def test_a_member_that_says_rollback_while_the_block_runs_elsewhere_is_told_of() -> None:
+    """That check function breaks its promise, and the message is lost: the line says what ended it."""
+
+    async def story() -> None:
+        hasty = Desk("rollback")
+        async with (
+            box() as broker,
+            Producer(name_servers=broker.address, check=Desk().check) as producer,
+            Producer(name_servers=broker.address, check=hasty.check) as another,
+        ):
+            with capture_logs() as lines:
+                async with producer.transaction(Message("orders", b"paid")) as transaction:
+                    await until(lambda: another.cluster.checks.answered and not is_open(broker))
+
+            assert transaction.state is None
+            (line,) = [line for line in lines if line["event"] == "transaction end not confirmed"]
+            assert "the transaction is rolled back already; if it has not ended, the check decides" in line["reason"]
+
+    run(story)
+
+
+def is_open(broker: Broker) -> bool:
+    return halves.next_due_ms(broker.nodes[0].store.database.writing) is not None
 
 
 def test_a_producer_that_is_stopped_in_the_block_leaves_it_to_the_check() -> None:
