@@ -73,7 +73,9 @@ class GroupView:
     @property
     def popped(self) -> set[tuple[str, str]]:
         """Topics and brokers whose queues have no owner, since members pop of all of them."""
-        return {(queue.topic, queue.broker) for each in self.members for queue in each.queues or () if queue.number < 0}
+        return {
+            (queue.topic, queue.broker) for each in self.members for queue in each.queues or () if queue.number == -1
+        }
 
     @property
     def paused(self) -> dict[str, list[str]]:

@@ -172,6 +172,8 @@ class Pops:
             known = self._retries.get(queue.topic)
             if known is not None:
                 self.more(*known)
+            for group in self._groups.get(queue.topic, ()):
+                self.more(group, queue.topic)
             return
         groups = self._groups.get(queue.topic)
         if groups and len(self.holds):

@@ -40,6 +40,10 @@ _UNKNOWN = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 _INT = Struct(">i").unpack_from
 _QUEUE_AT, _HEAD_BYTES = 12, 28
 _BITS_MAX = 1_024  # of one entry of a batch: what one pop took of one queue
+ANY_QUEUE = -1
+"""The number that stands for all queues of a topic at one broker."""
+ANY_RETRY = -2
+"""Ours alone: for all queues of what came back of the topic's popped messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +66,15 @@ class Popper:
         self._subscription, self._is_from_end = subscription, start.policy == "last"
         self._batch, self.invisible_ms = batch, invisible_ms
         self._retry_topic = pop_retry_topic(group, queue.topic)
+        self._popped = self._retry_topic if queue.number == ANY_RETRY else queue.topic
+        """The topic that is asked for."""
 
     async def pop(self, most: int) -> PopTaken | NothingNew | Failed:
         """Up to `most` messages; held by the broker for 15 s while there are none. Only cancellation is raised."""
         header = PopRequest(
             consumer_group=self._group,
-            topic=self._queue.topic,
-            queue_id=self._queue.number,
+            topic=self._popped,
+            queue_id=ANY_QUEUE if self._queue.number == ANY_RETRY else self._queue.number,
             max_msg_nums=min(most, self._batch),
             invisible_time=self.invisible_ms,
             poll_time=limits.LONG_POLL_MS,
@@ -107,8 +113,9 @@ class Popper:
                 raise RecordDamaged(f"{self._queue}: record at byte {at}: {len(body) - at} bytes are too few for one")
             size, number = _INT(body, at)[0], _INT(body, at + _QUEUE_AT)[0]
             record = body[at : at + max(size, _HEAD_BYTES)]
-            for topic in (self._queue.topic, self._retry_topic):
-                (message, *more) = stored.decode(record, MessageQueue(topic, self._queue.broker, number))
+            for topic in (self._popped, self._retry_topic):
+                place = MessageQueue(topic, self._queue.broker, number)
+                (message, *more) = stored.decode(record, place, origin=self._queue.topic)
                 if RECEIPT not in message.properties:
                     break
             yield from (message, *more)
@@ -118,11 +125,12 @@ class Popper:
         own = message.properties.get(RECEIPT)
         if own is not None:
             return read_receipt(own, message.queue_offset)
-        start = starts.get((NORMAL, message.queue.number))
+        kind = RETRY if self._popped == self._retry_topic else NORMAL  # as brokers say it, whoever asked for what
+        start = starts.get((kind, message.queue.number))
         if start is None:
             raise ProtocolError(f"startOffsetInfo lacks queue {message.queue.number}", peer=self._queue.broker)
         return Receipt(
-            start, said.pop_time, said.invisible_time, said.revive_qid, NORMAL, self._queue.broker,
+            start, said.pop_time, said.invisible_time, said.revive_qid, kind, self._queue.broker,
             message.queue.number, message.queue_offset,
         )  # fmt: skip
 

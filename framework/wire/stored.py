@@ -70,17 +70,23 @@ _LIGHT = "%LMQ%"  # a light queue shows records of its parent's topic
 
 
 def decode(
-    body: bytes, queue: MessageQueue, *, offset_delta: int = 0, begin: int | None = None, most: int | None = None
+    body: bytes,
+    queue: MessageQueue,
+    *,
+    offset_delta: int = 0,
+    begin: int | None = None,
+    most: int | None = None,
+    origin: str = "",
 ) -> list[Message]:
     """The messages of a pull, lazy: each is a place in `body`, which they keep alive together.
 
     `queue` is the one that was asked for: records carry no broker, and on a static topic another number.
     `offset_delta` comes with the pull's answer. Where it is said from which offset on was asked (`begin`), no offset
     may lie below it, each must be above the one before, and the topic be the queue's. What follows the first `most`
-    records is not looked at (`end_of` says where it begins). RecordDamaged names the queue and the offset; no message
-    is handed out.
+    records is not looked at (`end_of` says where it begins). `origin`: the topic that messages of this retry topic were
+    sent to, where no property names it. RecordDamaged names the queue and the offset; no message is handed out.
     """
-    records = Records(body, queue)
+    records = Records(body, queue, origin)
     must_match = records.must_match = begin is not None
     least = _ANY_OFFSET if begin is None else begin
     messages: list[Message] = []
@@ -241,11 +247,12 @@ def _message(source: Records | InnerRecords, at: int, offset: int) -> Message:
 class Records:
     """The source behind a pull's messages. `at` is where a record begins that `decode` has looked at."""
 
-    __slots__ = ("_lacks", "buffer", "end", "mark", "must_match", "queue", "unsurrounded")
+    __slots__ = ("_lacks", "buffer", "end", "mark", "must_match", "origin", "queue", "unsurrounded")
 
-    def __init__(self, buffer: bytes, queue: MessageQueue) -> None:
+    def __init__(self, buffer: bytes, queue: MessageQueue, origin: str = "") -> None:
         self.buffer = buffer
         self.queue = queue
+        self.origin = origin
         self.mark = mark_of(queue.topic)
         """What stands behind the body of a common record: its topic, and the length of that."""
         self.end = len(buffer)
@@ -341,6 +348,8 @@ class Records:
             origin = self.properties(at).get(RETRY_TOPIC)
             if origin is not None and is_legal(origin):
                 return origin
+            if self.origin:
+                return self.origin
         return self.own_topic(at)
 
     def own_topic(self, at: int) -> str:

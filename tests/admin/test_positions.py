@@ -141,6 +141,22 @@ def test_queues_of_which_members_pop_have_no_owner_and_lack_none(box: ThreadBox,
         assert "broker-a" not in line
 
 
+def test_queues_that_are_pulled_are_not_popped_where_only_what_came_back_is(
+    box: ThreadBox, admin: Admin, topic: str
+) -> None:
+    """A group that pulls again says so by the number -2."""
+    group, back = f"g-{topic}", MessageQueue(topic, "broker-a", -2)
+    box.send(topic, texts(topic, 1), queue=0, broker="broker-a")
+    commit(box, group, dict.fromkeys(queues_of(box, topic), 0))
+    with online(
+        box.address, Member(client_id="m", group=group, wants={topic: "*"}, queues=lambda: {back: ProcessQueueInfo()})
+    ):
+        found = positions(admin, group)
+
+    assert found.rows
+    assert not any(row.is_popped for row in found.rows)
+
+
 def queues_of(box: ThreadBox, topic: str) -> list[MessageQueue]:
     with Reader(ReaderSettings((box.address,))) as reader:
         return reader.queues(topic)

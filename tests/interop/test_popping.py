@@ -120,6 +120,31 @@ def test_java_s_and_our_members_pop_one_topic_together(
     assert 0 == member.stop().code
 
 
+def test_what_came_back_of_pops_is_handled_though_the_group_pulls_again(
+    place: Place, java: JavaPeer, nursery: Nursery, tmp_path: Path
+) -> None:
+    """Each message fails once; then an administrator has the group pull, while members hold messages."""
+    topic = place.new_topic()
+    java.send(place.name_server, topic, [Outgoing(body=b"first")])
+    group, admin = pops(place, java, topic)
+    bodies = {b"%d" % i for i in range(120)}
+    java.send(place.name_server, topic, [Outgoing(body=body) for body in bodies])
+    members = [
+        ours(place, nursery, tmp_path / str(i), topic, group, delivery="broker", failures=1, pause_s=0.2, concurrency=2)
+        for i in range(2)
+    ]
+
+    def tried(least: int) -> set[bytes]:
+        return {message.body for each in members for message in each.so_far() if message.attempt >= least}
+
+    wait_until(lambda: len(tried(1)) >= 20, "the first messages", 60)
+    admin.run("setConsumeMode", "-c", CLUSTER, "-t", topic, "-g", group, "-m", "PULL", "-q", "0")
+    wait_until(lambda: tried(2) == {*bodies, b"first"}, "each message once more", 150)
+    ends = [member.stop() for member in members]
+
+    assert [0, 0] == [end.code for end in ends]
+
+
 @pytest.mark.parametrize(
     ("count", "kills"), [(2_000, 3), pytest.param(100_000, 20, marks=[pytest.mark.slow, pytest.mark.timeout(1500)])]
 )

@@ -216,6 +216,40 @@ def test_a_group_is_switched_to_pop_and_back_while_it_runs() -> None:
     tell(scenario, popping.cluster)
 
 
+def test_what_came_back_of_pops_is_handled_though_the_group_pulls_again() -> None:
+    """It is switched while members hold messages and others wait for their retry: no pull asks for any of these."""
+    popping = Popping(delivery="broker", concurrency=2, drain="3s")
+    popping.takes = lambda _: 1.0
+    fails: set[str] = set()
+
+    def answer(message: Message) -> object:
+        if message.attempt == 1 and int(message.message_id[-2:], 16) % 5 == 0:
+            fails.add(message.message_id)
+            return RetryLater("60s")
+        return None
+
+    popping.answers = answer
+
+    async def scenario(story: Story) -> None:
+        await story.cluster.start_broker()
+        await story.cluster.start_producer()
+        broker = story.cluster.broker.broker
+        assert broker is not None
+        modes = broker.nodes[0].pops.modes
+        modes.put(GROUP, "orders", Mode("POP"))
+        members = await story.start_apps(2)
+        await story.send("orders", 300)
+        await story.sleep("8s")
+        modes.put(GROUP, "orders", Mode("PULL"))
+        await story.within("5m").until(all_done)
+        pulled = {queue for each in members for queue in story.queues_of(each, "orders")}
+        assert {f"orders@broker-a:{number}" for number in (-2, 0, 1, 2, 3)} == pulled
+        assert fails
+        assert {each: 2 if each in fails else 1 for each in sent(story)} == popping.starts
+
+    tell(scenario, popping.cluster)
+
+
 def test_a_broker_that_cannot_pop_is_named_once() -> None:
     """As one of 4.x answers."""
     popping = Popping()

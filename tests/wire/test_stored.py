@@ -145,6 +145,14 @@ def test_only_a_retried_message_shows_its_first_topic(
     assert expected == decode(encode_record(record), queue)[0].topic
 
 
+def test_what_came_back_of_a_pop_shows_the_topic_that_its_retry_topic_is_for() -> None:
+    """No property names it; one that does goes first."""
+    records = [replace(HELLO, topic="%RETRY%g1_orders", properties=each) for each in ({}, {"RETRY_TOPIC": "bills"})]
+    queue = MessageQueue("%RETRY%g1_orders", "broker-a", 0)
+
+    assert ["orders", "bills"] == [decode(encode_record(each), queue, origin="orders")[0].topic for each in records]
+
+
 # Tags
 
 

@@ -149,8 +149,10 @@ def _hold(
 
 
 def _records(node: Node, portion: Scoop, topic: str, popped_ms: int, invisible_ms: int) -> list[bytes]:
-    """A retry comes as a message of the topic itself, and with its receipt, since it lies elsewhere."""
-    if portion.retry == NORMAL:
+    """A retry comes as a message of the topic itself, and with its receipt, since it lies elsewhere; not where its own
+    topic was asked for.
+    """
+    if portion.place.topic == topic:
         return portion.records
     found = []
     for data in portion.records:

@@ -10,6 +10,7 @@ from functools import partial
 import structlog
 
 from framework.client.cluster import Cluster
+from framework.client.popper import ANY_RETRY
 from framework.core import limits
 from framework.core.assignment import Assignment, AssignmentChange, Moves
 from framework.core.budget import Budget
@@ -275,7 +276,10 @@ class ConsumerGroup:
 
     def _is_switching(self, queue: MessageQueue) -> bool:
         """Whether queues of the topic are still to be left that were taken the other way, by pulls or by pops."""
-        return any(each.topic == queue.topic and is_any(each) is not is_any(queue) for each in self.owned)
+        if queue.number == ANY_RETRY:
+            return False
+        others = [each for each in self.owned if each.topic == queue.topic and each.number != ANY_RETRY]
+        return any(is_any(each) is not is_any(queue) for each in others)
 
     def _rates(self) -> Rates:
         return Rates(self._world.clock.monotonic_ms(), Histogram() if self.plan.keeps_times else None)

@@ -1,7 +1,8 @@
 """Popping: what a group that pops has in the place of queues that are divided, offsets and copies. Wiring only.
 
 A popped queue stands for all queues of one broker (number -1). Every member owns it; which message goes to which
-member, the broker decides.
+member, the broker decides. Of a group that has gone back to pulling, what came back of its pops is popped (-2): no pull
+ever asks for it.
 """
 
 from __future__ import annotations
@@ -9,27 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from framework.client.cluster import Cluster
+from framework.client.popper import ANY_QUEUE, ANY_RETRY
 from framework.model.contracts import AllocationStrategy
 from framework.model.delay_levels import BY_ATTEMPT, DELAYS_MS, FIRST_RETRY_LEVEL, LEVEL_MAX, TO_DEAD_LETTERS
 from framework.model.message import Message
 from framework.model.queue import MessageQueue
-from framework.model.reserved import RETRY_PREFIX
+from framework.model.reserved import RETRY_PREFIX, pop_retry_topic
 from framework.runtime.group.plan import GroupPlan
 from framework.services.outcome.retry_sender import SendsBack
 from framework.services.queue.popped import PopQueue
 from framework.services.queue.position import KeepsOffsets
 
-ANY_QUEUE = -1
 POP = "POP"
 
 
 def is_any(queue: MessageQueue) -> bool:
-    """Whether it stands for all queues of its broker."""
-    return queue.number == ANY_QUEUE
+    """Whether it is popped: it stands for several queues of its broker."""
+    return queue.number < 0
 
 
 class PopRoutes:
-    """The queues to divide: of a popped topic one per broker; of the others those that there are."""
+    """The queues to divide: of a popped topic one per broker; of the others those that there are, and one per broker
+    for what came back of pops.
+    """
 
     def __init__(self, plan: GroupPlan, cluster: Cluster, member: str) -> None:
         self._plan, self._cluster, self._member, routes = plan, cluster, member, cluster.routes
@@ -39,14 +42,23 @@ class PopRoutes:
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         found = await self._cluster.routes.queues(topic)
-        if topic.startswith(RETRY_PREFIX) or not found or not await self._is_popped(topic):
+        if topic.startswith(RETRY_PREFIX) or not found:
             return found
-        return [MessageQueue(topic, broker, ANY_QUEUE) for broker in dict.fromkeys(queue.broker for queue in found)]
+        if await self._is_popped(topic):
+            return _one_per_broker(topic, found, ANY_QUEUE)
+        returned, routes = pop_retry_topic(self._plan.name, topic), self._cluster.routes
+        # Brokers make it when the first popped message comes back. Most groups have none, and it is not kept in mind.
+        back = await routes.queues(returned) if await routes.knows(returned) else []
+        return [*found, *_one_per_broker(topic, back, ANY_RETRY)]
 
     async def _is_popped(self, topic: str) -> bool:
         if self._plan.settings.delivery == "pop":
             return True
         return await self._cluster.brokers.asked_mode(self._plan.name, topic, self._member) == POP
+
+
+def _one_per_broker(topic: str, queues: Sequence[MessageQueue], number: int) -> list[MessageQueue]:
+    return [MessageQueue(topic, broker, number) for broker in dict.fromkeys(queue.broker for queue in queues)]
 
 
 class EachAll:
@@ -56,9 +68,11 @@ class EachAll:
         self._strategy, self.name = strategy, strategy.name
 
     def allocate(self, member: str, members: Sequence[str], queues: Sequence[MessageQueue]) -> list[MessageQueue]:
-        if queues and all(is_any(queue) for queue in queues):
-            return list(queues)
-        return self._strategy.allocate(member, members, queues)
+        popped = [queue for queue in queues if is_any(queue)]
+        divided = [queue for queue in queues if not is_any(queue)]
+        if not divided and popped:
+            return popped
+        return [*popped, *self._strategy.allocate(member, members, divided)]
 
 
 class PopOffsets:
