@@ -113,8 +113,8 @@ class QueueFlow:
 
     __slots__ = (
         "_asked_ms", "_budget", "_stored", "bounds", "caught_up", "damage", "doubted", "health", "held_because",
-        "hold_reason", "is_paused", "is_tripped", "max_offset", "next_offset", "queue", "reached", "run", "state",
-        "window",
+        "hold_reason", "is_paused", "is_popped", "is_tripped", "max_offset", "next_offset", "queue", "reached", "run",
+        "state", "window",
     )  # fmt: skip
 
     def __init__(
@@ -149,6 +149,8 @@ class QueueFlow:
         """How much it may hold. Whoever changes them rings the pull loop's bell."""
         self.is_paused = False
         """Somebody wants no more messages for now."""
+        self.is_popped = False
+        """Its messages are popped; set once, before the first position."""
         self.is_tripped = False
         """The breaker of its topic is open: what it holds is tried one message at a time, and no more is pulled."""
         self.hold_reason: str | None = None
@@ -361,6 +363,7 @@ class QueueFlow:
         self.next_offset, self.reached = offset, None
         self.caught_up = False
         self.window = Window(offset, self._budget, self.run)
+        self.window.is_popped = self.is_popped
 
     def _failed(self, reason: str, now_ms: int, trouble: Trouble = "pull failed", *, is_busy: bool = False) -> None:
         self.caught_up = False
@@ -374,6 +377,18 @@ class QueueFlow:
 
     def __repr__(self) -> str:
         return f"<QueueFlow {self.queue} {self.state.value} next={self.next_offset} window={self.window}>"
+
+
+def lag_of(flow: QueueFlow) -> int | None:
+    """Messages of the queue that are not done, as of the last answer; None before the first."""
+    window = flow.window
+    if window.is_closed or flow.max_offset < 0:
+        return None
+    if flow.is_popped:
+        # What waits at the broker is every member's: while this one asks no more, others have taken it.
+        rest = 0 if flow.is_paused else max(flow.max_offset - flow.next_offset, 0)
+        return rest + window.unfinished
+    return max(flow.max_offset - window.committable, 0)
 
 
 class Damage:

@@ -24,7 +24,7 @@ class Window:
 
     __slots__ = (
         "_budget", "_chunks", "_confirmed", "_marks", "_passed", "again", "bytes", "committable", "drains_to", "end",
-        "epoch", "gathered", "is_closed", "is_draining", "is_kept", "messages", "run",
+        "epoch", "gathered", "is_closed", "is_draining", "is_kept", "is_popped", "messages", "run",
     )  # fmt: skip
 
     def __init__(self, begin: int, budget: Budget, run: Run | None = None) -> None:
@@ -51,6 +51,8 @@ class Window:
         self.is_closed = False
         self.is_kept = False
         """What has ended above a gap survives this process: how far it runs ahead costs no repeats."""
+        self.is_popped = False
+        """Brokers keep which of its messages are done: none of them holds another up, and offsets are a mere count."""
         self.epoch: int | None = None
         """Of the acquisition that this window began with; None where nobody keeps epochs."""
 
@@ -210,6 +212,11 @@ class Window:
         return bool(self._chunks or self._marks) or self.committable != self.gathered
 
     @property
+    def unfinished(self) -> int:
+        """Messages that have not ended."""
+        return sum(chunk.count - chunk.low - chunk.ahead.bit_count() for chunk in self._chunks if chunk.count)
+
+    @property
     def span(self) -> int:
         """Offsets between the lowest message that has not ended and the end of what was admitted."""
         return self.end - self.committable
@@ -244,6 +251,11 @@ class FlowLimits:
     topic_bytes_max: int | None = None
 
     @property
+    def portion(self) -> int:
+        """How many are popped at once at most: workers still have something to do when there is room for so many."""
+        return max(self.messages_max // 3, 1)
+
+    @property
     def is_shared(self) -> bool:
         return self.topic_messages_max is not None or self.topic_bytes_max is not None
 
@@ -268,11 +280,17 @@ def reason_to_wait(window: Window, bounds: FlowLimits, has_budget: bool) -> str 
     A queue that holds nothing is never held by the budget alone when others hold it all for long: its pull waits for
     room, and room comes with every settled chunk.
     """
-    if window.messages > bounds.messages_max:
+    if window.is_popped:
+        # Exactly: what one member holds, no other can handle. What has ended in a pop that goes on is held no more.
+        is_many = window.unfinished + bounds.portion > bounds.messages_max
+    else:
+        is_many = window.messages > bounds.messages_max
+    if is_many:
         return "count"
     if window.bytes > bounds.bytes_max:
         return "bytes"
     # From the first to the last of them, as the Java client counts: a span of 2,000 has room for 2,001 offsets.
-    if window.end - window.committable - 1 > bounds.span_max and window.messages and not window.is_kept:
+    is_far = window.end - window.committable - 1 > bounds.span_max and window.messages
+    if is_far and not (window.is_kept or window.is_popped):
         return "span"
     return None if has_budget else "budget"

@@ -19,7 +19,7 @@ import structlog
 
 from framework.client.brokers import Brokers
 from framework.core import limits
-from framework.core.queue_flow import QueueState
+from framework.core.queue_flow import QueueState, lag_of
 from framework.errors import FrameworkError
 from framework.model.queue import MessageQueue
 from framework.ports import Clock
@@ -170,6 +170,8 @@ class Standstill:
 
     async def _lag(self, pull: PullLoop, place: tuple[int, int], now: float) -> int | None:
         """How many messages wait, as far as anybody knows; None where the broker does not say."""
+        if pull.popped is not None:
+            return lag_of(pull.flow)  # it stands for several queues, of which no broker knows one end
         end = pull.flow.max_offset
         if now - pull.pulled_at >= self._most_s:
             try:

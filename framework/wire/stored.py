@@ -70,14 +70,9 @@ _LIGHT = "%LMQ%"  # a light queue shows records of its parent's topic
 
 
 def decode(
-    body: bytes,
-    queue: MessageQueue,
-    *,
-    offset_delta: int = 0,
-    begin: int | None = None,
-    most: int | None = None,
+    body: bytes, queue: MessageQueue, *, offset_delta: int = 0, begin: int | None = None, most: int | None = None,
     origin: str = "",
-) -> list[Message]:
+) -> list[Message]:  # fmt: skip
     """The messages of a pull, lazy: each is a place in `body`, which they keep alive together.
 
     `queue` is the one that was asked for: records carry no broker, and on a static topic another number.
@@ -348,8 +343,7 @@ class Records:
             origin = self.properties(at).get(RETRY_TOPIC)
             if origin is not None and is_legal(origin):
                 return origin
-            if self.origin:
-                return self.origin
+            return self.origin or self.own_topic(at)
         return self.own_topic(at)
 
     def own_topic(self, at: int) -> str:

@@ -56,6 +56,22 @@ def test_a_finished_chunk_behind_a_gap_counts_by_its_range_alone() -> None:
     assert "span" == reason_to_wait(window, BOUNDS, has_budget=True)
 
 
+def test_popped_messages_are_counted_by_those_that_have_not_ended_and_know_no_span() -> None:
+    """Offsets are a mere count there: one that is stuck holds up no other, neither of its own pop nor behind it."""
+    window = window_at()
+    window.is_popped = True
+    first = admit(window, [0, 1, 2, 3], size=10)
+    assert "count" == reason_to_wait(window, BOUNDS, has_budget=True)
+
+    for index in (1, 2):
+        first.finish(index)
+    assert "count" != reason_to_wait(window, FlowLimits(messages_max=3), has_budget=True)
+    assert "count" == reason_to_wait(window, FlowLimits(messages_max=2), has_budget=True), "a pop would be too many"
+
+    admit(window, [60], size=10)
+    assert reason_to_wait(window, BOUNDS, has_budget=True) is None
+
+
 def test_a_span_without_messages_holds_nobody() -> None:
     """Everything was filtered out: there is no end to wait for, so waiting would be for ever."""
     window = window_at()

@@ -15,7 +15,9 @@ from framework.broker.pops import Mode
 from framework.declare import Consumer, consumer
 from framework.model.message import Message
 from framework.model.outcome import DeadLetter, RetryLater
+from framework.model.snapshot import GroupSnapshot, QueueSnapshot
 from framework.settings.schema import AppSettings
+from framework.testing.sim.machine import Machine
 from framework.wire.codes import RequestCode
 from tests.simulation.cluster import Cluster
 from tests.simulation.facts import Finished, Said, Sent, Started
@@ -211,6 +213,115 @@ def test_a_group_is_switched_to_pop_and_back_while_it_runs() -> None:
         await story.within("60s").until(lambda told: len(told.queues_of(member, "orders")) == 4)
         await story.send("orders", 50)
         await story.within("60s").until(all_done)
+        assert {1} == set(popping.starts.values())
+
+    tell(scenario, popping.cluster)
+
+
+def picture(machine: Machine) -> GroupSnapshot:
+    assert machine.app is not None
+    return machine.app.snapshot().groups[0]
+
+
+def of_pops(group: GroupSnapshot) -> QueueSnapshot:
+    (found,) = (queue for queue in group.queues if queue.place.number == -1)
+    return found
+
+
+def test_a_stuck_message_holds_up_no_other_and_is_all_that_lags() -> None:
+    """Neither by the rest of its pop, nor by what was handled behind it."""
+    popping = Popping(concurrency=4, cache_count=12)
+    stuck: list[str] = []
+
+    def takes(message: Message) -> float:
+        if not stuck:
+            stuck.append(message.message_id)
+        return 3_600.0 if message.message_id in stuck else 0.05
+
+    popping.takes = takes
+
+    async def scenario(story: Story) -> None:
+        (member,) = await story.start_apps(1)
+        await story.send("orders", 200)
+        await story.within("60s").until(lambda told: len(set(told.handled())) == 199)
+        await story.sleep("20s")
+        group = picture(member)
+        assert (1, 1) == (group.lag, group.running)
+        assert group.paces["orders"].pulled_a_second > 0
+
+    tell(scenario, popping.cluster)
+
+
+def test_a_member_holds_no_more_than_its_bound() -> None:
+    """What it holds, no other can handle."""
+    popping = Popping(concurrency=4, cache_count=12)
+    popping.takes = lambda _: 1.0
+    most: list[int] = []
+
+    async def scenario(story: Story) -> None:
+        await story.start_apps(2)
+        await story.send("orders", 100)
+
+        def look(told: Story) -> bool:
+            most.append(held(told))
+            return all_done(told)
+
+        await story.within("60s").until(look)
+
+    tell(scenario, popping.cluster)
+    assert 12 < max(most) <= 24
+
+
+def test_what_a_paused_member_has_not_started_comes_to_the_others() -> None:
+    """Long before the invisible time is over; what its handlers are at ends there."""
+    popping = Popping(invisible="5m", concurrency=2)
+    popping.takes = lambda _: 1.0
+
+    async def scenario(story: Story) -> None:
+        paused, _ = await story.start_apps(2)
+        await story.send("orders", 60)
+        await story.within("10s").until(lambda _: len(popping.starts) >= 4)
+        assert paused.app is not None
+        paused.app.pause(GROUP)
+        await story.within("60s").until(all_done)
+        assert {1} == set(popping.starts.values()), "each once"
+        assert 0 == picture(paused).lag
+        paused.app.resume(GROUP)
+        await story.send("orders", 60)
+        await story.within("60s").until(all_done)
+        assert picture(paused).handled > 10
+
+    tell(scenario, popping.cluster)
+
+
+def test_what_is_too_many_for_a_smaller_concurrency_comes_to_the_others() -> None:
+    popping = Popping(invisible="5m", concurrency=100)
+    popping.takes = lambda _: 5.0
+
+    async def scenario(story: Story) -> None:
+        smaller, _ = await story.start_apps(2)
+        await story.send("orders", 600)
+        await story.within("10s").until(lambda _: len(popping.starts) >= 200)
+        assert smaller.app is not None
+        smaller.app.resize(GROUP, 1)
+        await story.sleep("10s")
+        assert of_pops(picture(smaller)).messages <= 96
+        await story.within("10m").until(all_done)
+        assert {1} == set(popping.starts.values())
+
+    tell(scenario, popping.cluster)
+
+
+def test_what_waits_for_the_rate_says_so_and_is_not_repeated() -> None:
+    """For longer than the invisible time."""
+    popping = Popping(rate="6/m")
+
+    async def scenario(story: Story) -> None:
+        members = await story.start_apps(2)
+        await story.send("orders", 12)
+        await story.within("30s").until(lambda _: len(popping.starts) >= 4)
+        assert ["rate", "rate"] == [of_pops(picture(each)).reason for each in members]
+        await story.within("120s").until(all_done)
         assert {1} == set(popping.starts.values())
 
     tell(scenario, popping.cluster)

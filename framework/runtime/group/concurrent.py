@@ -64,7 +64,7 @@ class Concurrent:
         self._retry_sender = RetrySender(plan.name, plan.max_retries, copies, tree, world.chance)
         self._retries = RetryInPlace(tree)
         self.trials = Trials(
-            plan.name, plan.settings.breaker, HeldChunks(self._take_back), parts.owned, parts.taken_at_once,
+            plan.name, plan.settings.breaker, HeldChunks(self.take_back), parts.owned, parts.taken_at_once,
             clock=world.clock, chance=world.chance, tree=tree,
         )  # fmt: skip
         self.not_success = Outcomes(
@@ -91,7 +91,8 @@ class Concurrent:
             if self._is_started:  # else the start employs them, and a place would have two workers
                 self._employ(new)
 
-    def _take_back(self, pull: PullLoop) -> list[Chunk]:
+    def take_back(self, pull: PullLoop) -> list[Chunk]:
+        """Start no more of the queue's messages: those that nobody has started come back."""
         return self.of(self._parts.handlings[pull.queue.topic]).take_back(pull.flow.window)
 
     def of(self, handling: Handling) -> WorkerPool | ThreadPool | BatchPool:

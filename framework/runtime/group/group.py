@@ -134,7 +134,8 @@ class ConsumerGroup:
     def adopt(self, plan: GroupPlan) -> None:
         """Go on as this plan says: how many handlers run at once, if any, and how much is held.
 
-        A paused group starts nothing: not what is pulled already, and nothing is pulled. Its queues stay its own.
+        A paused group starts nothing: not what is pulled already, and nothing is pulled. Its queues stay its own. Other
+        members get the popped messages that it has not started, also where it holds too many from now on.
         """
         if self.plan.settings.paused and not plan.settings.paused:
             self.rebalance.now()  # notices may have been lost meanwhile, and nobody looked at what was pulled
@@ -148,6 +149,10 @@ class ConsumerGroup:
                 self.start_anew(pull)  # the long poll under way would bring messages for a while yet
                 self.offsets.mark_unsent(pull.queue)
         divide_bounds(self.owned, self.plan.flow_limits)
+        for pull in self.owned.values():
+            is_too_many = pull.flow.window.unfinished > pull.flow.bounds.messages_max
+            if pull.popped is not None and (plan.settings.paused or is_too_many):
+                pull.give_back(self.kind.pool.take_back(pull))
 
     def resubscribe(self, plan: GroupPlan) -> None:
         """Go on with these subscriptions and handlers. The brokers are told by the caller.
@@ -229,7 +234,7 @@ class ConsumerGroup:
         plan, world, pool, handling = self.plan, self._world, self.kind.pool, self.handlings[queue.topic]
         jitter = world.chance.random()
         flow = QueueFlow(queue, self._budget, plan.flow_limits, jitter=jitter, needs_lease=plan.needs_locks)
-        popped = self._pops(queue) if is_any(queue) else None
+        popped = self._pops(queue, flow) if is_any(queue) else None
         pulls = popped or self._cluster.puller(
             plan.name, self.subscriptions[queue.topic], queue, batch=plan.settings.pull_batch
         )
@@ -250,6 +255,7 @@ class ConsumerGroup:
             is_retried=queue.topic == self.retry_topic,
         )
         flow.run, flow.reached = pull, self._reached.take(queue)
+        flow.is_popped = popped is not None
         flow.is_paused, flow.damage.skips = plan.settings.paused, plan.settings.damaged == "skip"
         self.owned[queue] = pull
         if plan.flow_limits.is_shared:
@@ -261,7 +267,7 @@ class ConsumerGroup:
             popped.begin(lambda: flow.window.chunks)
             self._holding[queue] = supervise(self._tree, f"hold {queue}", popped.run, world.chance)
 
-    def _pops(self, queue: MessageQueue) -> PopQueue:
+    def _pops(self, queue: MessageQueue, flow: QueueFlow) -> PopQueue:
         plan, subscription = self.plan, self.subscriptions[queue.topic]
         popper = self._cluster.popper(
             plan.name, subscription, queue, plan.settings.start, batch=min(plan.settings.pull_batch, limits.POP_BATCH),
@@ -272,7 +278,9 @@ class ConsumerGroup:
         def is_wanted(message: Message) -> bool:
             return not tags or message.tags in tags
 
-        return PopQueue(plan.name, queue, popper, self.clock, self.pacing, is_wanted, self._tree)
+        return PopQueue(
+            plan.name, queue, popper, self.clock, self.pacing, is_wanted, self._tree, lambda: flow.bounds.portion
+        )
 
     def _is_switching(self, queue: MessageQueue) -> bool:
         """Whether queues of the topic are still to be left that were taken the other way, by pulls or by pops."""

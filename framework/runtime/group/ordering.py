@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from framework.core.chunk import Chunk
 from framework.core.order_lease import OrderLease
 from framework.core.queue_flow import QueueState
 from framework.core.results import Result
@@ -77,6 +78,10 @@ class Ordering:
     def of(self, handling: Handling) -> TakesChunks:
         """The pool that runs this handler."""
         return self._pool
+
+    def take_back(self, pull: PullLoop) -> list[Chunk]:
+        """Nothing: what stands behind it would overtake it."""
+        return []
 
     def intervene(self, queue: MessageQueue, offset: int, answer: Extend | Outcome) -> str:
         """Of a line nothing is taken out: what stands behind it would overtake it."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from framework.core.queue_flow import QueueState
+from framework.core.queue_flow import QueueState, lag_of
 from framework.core.window import Window
 from framework.model.allocation import Allocation
 from framework.model.namespaces import unwrap
@@ -142,7 +142,7 @@ def _queue(pull: PullLoop, group: ConsumerGroup, clock: Clock) -> QueueSnapshot:
     window = flow.window
     held = [chunk.messages for chunk in window.chunks if chunk.count]
     began_ms, now_ms = clock.now_ms() - clock.monotonic() * 1000, clock.now_ms()
-    lag = None if window.is_closed or flow.max_offset < 0 else max(flow.max_offset - window.committable, 0)
+    lag = lag_of(flow)
     is_pulled = flow.state is QueueState.FLOWING and flow.failure is None and not pull.waits_for_rate
     is_least = lag is not None and not is_pulled
     return QueueSnapshot(
@@ -152,7 +152,7 @@ def _queue(pull: PullLoop, group: ConsumerGroup, clock: Clock) -> QueueSnapshot:
         committable=window.committable,
         next_offset=flow.next_offset,
         max_offset=flow.max_offset,
-        messages=window.messages,
+        messages=window.unfinished if flow.is_popped else window.messages,
         bytes=window.bytes,
         running=pull.running,
         place=pull.queue,

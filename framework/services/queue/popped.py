@@ -41,14 +41,18 @@ class PopQueue:
 
     def __init__(
         self, group: str, queue: MessageQueue, pops: Popper, clock: Clock, pacing: Pacing,
-        wanted: Callable[[Message], bool], tree: TaskTree,
+        wanted: Callable[[Message], bool], tree: TaskTree, portion: Callable[[], int] = lambda: limits.POP_BATCH,
     ) -> None:  # fmt: skip
-        """`wanted`: the second check of a message's tag, by text."""
+        """`wanted`: the second check of a message's tag, by text. `portion`: how many may be popped at once now."""
         self.held: Held[Receipt] = Held()
         self._where = {"group": group, "queue": str(queue)}
-        self._pops, self._clock, self._pacing, self._wanted = pops, clock, pacing, wanted
+        self._pops, self._clock, self._pacing, self._wanted, self._portion = pops, clock, pacing, wanted, portion
         self._acks: list[Entry[Receipt]] = []
         """Ended, and not acknowledged yet."""
+        self._returns: list[Entry[Receipt]] = []
+        """Not to be handled here, and not given back yet."""
+        self.is_paced = False
+        """What was popped waits until the group's rate lets it go."""
         self._bell = Wakeup()
         self._chunks: Callable[[], Sequence[Chunk]] = tuple
         self._is_failing = self._is_refused = self._is_left = False
@@ -83,13 +87,20 @@ class PopQueue:
         self._is_refused = False
         if isinstance(answer, NothingNew):
             return NothingNew(offset, 0, offset)
-        if self._pacing.bucket is not None and answer.messages:
-            try:
-                await self._pacing.turn(len(answer.messages))
-            except BaseException:  # cancelled: the queue is left, or its group paused
-                self.held.set_astray(answer.messages)
-                raise
         return answer
+
+    async def paced(self, messages: Sequence[Message]) -> None:
+        """Wait until the group's rate lets these go; they are renewed meanwhile."""
+        if self._pacing.bucket is None or not messages:
+            return
+        self.is_paced = True
+        try:
+            await self._pacing.turn(len(messages))
+        except BaseException:  # cancelled: the queue is left, or its group paused
+            self.held.set_astray(messages)
+            raise
+        finally:
+            self.is_paced = False
 
     def _let_go(self, asking: asyncio.Task[Popped | NothingNew | Failed]) -> None:
         """Its caller was cancelled in the very turn in which the answer came: nobody else handles what is in it."""
@@ -101,7 +112,8 @@ class PopQueue:
     async def _ask(self) -> Popped | NothingNew | Failed:
         asked_ms = self._clock.monotonic_ms()
         bucket = self._pacing.bucket
-        taken = await self._pops.pop(limits.POP_BATCH if bucket is None else bucket.portion)
+        most = self._portion()
+        taken = await self._pops.pop(most if bucket is None else min(most, bucket.portion))
         if not isinstance(taken, PopTaken):
             return taken
         # Counted from the asking: the broker began later.
@@ -136,7 +148,7 @@ class PopQueue:
         while True:
             await self._bell.wait(self._clock.monotonic() + look_ms / 1000)
             self._gather()
-            is_sound = await self._acknowledge() and await self._renew() and await self._give_back(self.held.strays())
+            is_sound = await self._acknowledge() and await self._renew() and await self._give_back(self._astray())
             if not is_sound:
                 await self._bell.wait(self._clock.monotonic() + _AGAIN_MS / 1000)
 
@@ -146,7 +158,7 @@ class PopQueue:
         self._is_left = True
         await self._renewed()
         await self._acknowledge()
-        rest = self.held.take_all()
+        rest = [*self._astray(), *self.held.take_all()]
         await self._renewed()
         await self._give_back(rest)
         if self._asking is not None and not self._asking.done():
@@ -154,6 +166,20 @@ class PopQueue:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_S):
                     await asyncio.shield(self._asking)
+
+    def give_back(self, messages: Sequence[Message]) -> None:
+        """Nobody has started these, and nobody will here: they come back at once, one attempt later."""
+        for message in messages:
+            if (entry := self.held.find(message)) is not None and self.held.drop(entry) and not entry.is_lost:
+                self._returns.append(entry)
+        self._bell.ring()
+
+    def _astray(self) -> list[Entry[Receipt]]:
+        """Take out what is to be given back."""
+        found, self._returns = [*self._returns, *self.held.strays()], []
+        for entry in found:
+            self.held.drop(entry)
+        return found
 
     async def retry(self, message: Message, delay_ms: int) -> bool:
         """Have a message that failed come back after a delay, one attempt later; False where it was not popped here.

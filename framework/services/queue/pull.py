@@ -25,7 +25,7 @@ from framework.core.window import FlowLimits, Window
 from framework.errors import FrameworkError, is_said
 from framework.hooks.listeners import Listeners
 from framework.model.message import Message
-from framework.model.pulled import ChunkSummary, Damaged, Failed, Found, NothingNew, PullResult
+from framework.model.pulled import ChunkSummary, Damaged, Failed, Found, NothingNew, Popped, PullResult
 from framework.model.queue import MessageQueue
 from framework.net.wakeup import Wakeup
 from framework.ports import Clock
@@ -199,9 +199,12 @@ class PullLoop:
         result = await self._pulls.pull(pull.offset, self._riding, alone=pull.alone)
         if self._rode and type(result) in _STORED:
             window.confirmed(self._rode)
-        if type(result) is Found:
+        if isinstance(result, Found | Popped):
             now = self._clock.monotonic()
             self.rates.pulled(int(now * 1000), len(result.messages), (now - asked) * 1000)
+        if self.popped is not None and isinstance(result, Popped):
+            await self.popped.paced(result.messages)
+        elif type(result) is Found:
             is_plain = self.progress.passing is None
             for part in self._parts:
                 is_plain = is_plain and part.is_open
@@ -348,17 +351,34 @@ class PullLoop:
         if chunk.low >= chunk.count:
             committable = window.settle()
             if chunk.end > committable:
-                window.release(chunk)
+                self._release(chunk)
             if window is self.flow.window:
                 self._offsets.advance(self.queue, committable)
             if self.flow.held_because is not None:
                 self.bell.ring()
+        elif window.is_popped and self.flow.held_because is not None:
+            self.bell.ring()
         now = self.left_at = self._clock.monotonic()
         timed = self.rates.handled(int(now * 1000), ended, chunk.spent * 1000)
         if timed is not None and self.rates.times is not None:
             show_example(self.rates.times, *timed, chunk, self._clock)
         chunk.spent = 0.0
         self._group.left(self, ended)
+
+    def _release(self, chunk: Chunk) -> None:
+        """It has ended behind one that has not. Of popped ones no progress is kept, which would fold them."""
+        chunk.window.release(chunk)
+        if chunk.window.is_popped:
+            chunk.window.fold()
+
+    def give_back(self, chunks: Sequence[Chunk]) -> None:
+        """Popped messages that nobody has started, and nobody will here: other members get them."""
+        assert self.popped is not None, f"{self.queue} is not popped"
+        for chunk in chunks:
+            self.popped.give_back(chunk.messages)
+            chunk.finish_span(0, chunk.count)
+            if chunk.end > chunk.window.settle():
+                self._release(chunk)
 
     def _summarise(self, after_chunk: Callable[[ChunkSummary], object], chunk: Chunk, ended: int) -> None:
         """Before anything is let go of: a chunk that ended before this is behind what may be committed, or empty."""
@@ -373,7 +393,8 @@ class PullLoop:
     @property
     def waits_for_rate(self) -> bool:
         """What was pulled waits until the group's `rate` lets it go."""
-        return any(part.is_waiting for part in self._parts)
+        is_paced = self.popped is not None and self.popped.is_paced
+        return is_paced or any(part.is_waiting for part in self._parts)
 
     @property
     def running(self) -> int:
