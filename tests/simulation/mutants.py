@@ -33,9 +33,15 @@ class Mutant:
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "what is held is renewed",
-        "a popped message comes to another member while its handler still runs",
-        (),
-        test="tests/scenarios/test_popping.py",
+        "a popped message comes to another member while it waits or its handler runs",
+        ("calm pops do not repeat",),
+        where=lambda plan: plan.is_calm and "pop" in plan.workload.ways and plan.workload.messages >= 100,
+    ),
+    Mutant(
+        "a renewal moves when a message comes back",
+        "a popped message is given to another member though its holder was told until when it has it",
+        ("a popped message has one holder", "popped messages come back"),
+        where=lambda plan: "pop" in plan.workload.ways and not plan.has("clock"),
     ),
     Mutant(
         "an open breaker holds its queues",

@@ -403,6 +403,9 @@ SAFEGUARDS: dict[str, tuple[Change, ...]] = {
             "        if True:\n            return None  # it has ended",
         ),
     ),
+    "a renewal moves when a message comes back": (
+        Change("framework.broker.handlers.pop", "connection, [row])\n", "connection, [row._replace(due_ms=now_ms)])\n"),
+    ),
     "a failed query is no reset": (
         Change(
             "framework.services.queue.position",

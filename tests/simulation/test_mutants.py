@@ -24,7 +24,7 @@ SEEDS_END, MOST = 2_000, 40
 BEGIN = {
     "an open breaker holds its queues": 41, "offsets wait for the commit": 23, "an outdated epoch is refused": 30,
     "send-back makes one copy": 12, "attempts are counted": 1, "queues that stay are left alone": 1,
-    "a lock that is refused is not had": 1, "a half message is sent once": 188,
+    "a lock that is refused is not had": 1, "what is held is renewed": 149, "a half message is sent once": 188,
     "a reply is for the request that it names": 78,
 }  # fmt: skip
 """The first seed that shows it, as plans are drawn now; with another draw the search goes on from there."""
