@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from framework.cli import main
+from framework.cli.exit_codes import ExitCode
 from tests.interop.application import Application
 from tests.interop.java_peer import Incoming, JavaPeer, Member, Outgoing
 from tests.interop.mqadmin import Admin
@@ -143,6 +145,49 @@ def test_what_came_back_of_pops_is_handled_though_the_group_pulls_again(
     ends = [member.stop() for member in members]
 
     assert [0, 0] == [end.code for end in ends]
+
+
+def test_a_paused_application_s_messages_come_to_the_group_s_other_members(
+    place: Place, java: JavaPeer, nursery: Nursery, tmp_path: Path
+) -> None:
+    """Two workers of ours, another application and one of Java's pop together. What the workers have not started when
+    their command pauses them is handled by the others, long before its time is over.
+    """
+    topic, control = place.new_topic(), tmp_path / "control.sock"
+    java.send(place.name_server, topic, [Outgoing(body=b"first")])
+    group, _ = pops(place, java, topic)
+    slow: dict[str, Any] = {"delivery": "pop", "invisible": "5m", "pause_s": 0.5, "concurrency": 2}
+    paused = ours(
+        place,
+        nursery,
+        tmp_path / "paused",
+        topic,
+        group,
+        options=("--workers", "2"),
+        app={"control": str(control)},
+        **slow,
+    )
+    wait_until(lambda: len(paused.so_far()) >= 1, "the first message", 60)
+    bodies = {b"%d" % i for i in range(150)}
+    java.send(place.name_server, topic, [Outgoing(body=body) for body in bodies])
+    wait_until(lambda: len(paused.so_far()) >= 5, "the workers are at it", 60)
+    theirs = java.consume(place.name_server, group, topic, divided_by_broker=True)
+    other = ours(place, nursery, tmp_path / "other", topic, group, **{**slow, "pause_s": 0.01})
+    assert ExitCode.CLEAN == main.run(["pause", group, "--socket", str(control), "--yes"])
+    java_s: list[Incoming] = []
+
+    def handled() -> set[bytes]:
+        java_s.extend(theirs.received(1, timeout_s=0.2))
+        own = [message.body for each in (paused, other) for message in each.so_far()]
+        return {*own, *(message.body for message in java_s)}
+
+    wait_until(lambda: handled() >= bodies, "all messages", 120)
+    by_paused = [message.body for message in paused.so_far()]
+    theirs.leave()
+    ends = [each.stop().code for each in (paused, other)]
+
+    assert len(by_paused) < 100, "most were given back"
+    assert [0, 0] == ends
 
 
 @pytest.mark.parametrize(
