@@ -38,7 +38,8 @@ NOT_SUPPORTED = "the broker cannot pop: it is older than RocketMQ 5.0; write del
 _NOTHING = (ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND)
 _UNKNOWN = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 _INT = Struct(">i").unpack_from
-_QUEUE_AT, _HEAD_BYTES = 12, 28
+_LONG = Struct(">q").unpack_from
+_QUEUE_AT, _OFFSET_AT, _HEAD_BYTES = 12, 20, 28
 _BITS_MAX = 1_024  # of one entry of a batch: what one pop took of one queue
 ANY_QUEUE = -1
 """The number that stands for all queues of a topic at one broker."""
@@ -53,6 +54,8 @@ class PopTaken:
     messages: list[tuple[Message, Receipt]]
     size: int
     rest: int
+    damaged: tuple[tuple[int, str], ...] = ()
+    """Records that contradict themselves: where each lies in its queue, and why. They come back by themselves."""
 
 
 class Popper:
@@ -102,24 +105,36 @@ class Popper:
             return Failed(f"code {answer.code}, {said}", answer.code)
         said_of = from_fields(PopAnswer, answer.fields)
         starts = read_starts(said_of.start_offset_info or "")
-        found = [(message, self._receipt(message, said_of, starts)) for message in self._messages(answer.body)]
-        return PopTaken(found, len(answer.body), max(said_of.rest_num, 0))
+        damaged: list[tuple[int, str]] = []
+        found = [(each, self._receipt(each, said_of, starts)) for each in self._messages(answer.body, damaged)]
+        return PopTaken(found, len(answer.body), max(said_of.rest_num, 0), tuple(damaged))
 
-    def _messages(self, body: bytes) -> Iterator[Message]:
-        """Each in the queue that it lies in: a body holds those of several. A retry brings its receipt along."""
+    def _messages(self, body: bytes, damaged: list[tuple[int, str]]) -> Iterator[Message]:
+        """Each in the queue that it lies in: a body holds those of several. A retry brings its receipt along. One
+        that is damaged, and ends where the next one begins, holds up no other.
+        """
         at = 0
         while at < len(body):
             if len(body) - at < _HEAD_BYTES:
                 raise RecordDamaged(f"{self._queue}: record at byte {at}: {len(body) - at} bytes are too few for one")
             size, number = _INT(body, at)[0], _INT(body, at + _QUEUE_AT)[0]
             record = body[at : at + max(size, _HEAD_BYTES)]
-            for topic in (self._popped, self._retry_topic):
-                place = MessageQueue(topic, self._queue.broker, number)
-                (message, *more) = stored.decode(record, place, origin=self._queue.topic)
-                if RECEIPT not in message.properties:
-                    break
-            yield from (message, *more)
             at += len(record)
+            try:
+                yield from self._decoded(record, number)
+            except RecordDamaged as damage:
+                if size != len(record):
+                    raise
+                damaged.append((_LONG(record, _OFFSET_AT)[0], str(damage)))
+
+    def _decoded(self, record: bytes, number: int) -> list[Message]:
+        found: list[Message] = []
+        for topic in (self._popped, self._retry_topic):
+            place = MessageQueue(topic, self._queue.broker, number)
+            found = stored.decode(record, place, origin=self._queue.topic)
+            if RECEIPT not in found[0].properties:
+                break
+        return found
 
     def _receipt(self, message: Message, said: PopAnswer, starts: dict[tuple[str, int], int]) -> Receipt:
         own = message.properties.get(RECEIPT)

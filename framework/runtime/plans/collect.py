@@ -222,6 +222,7 @@ def without_meaning(group: str, spec: ConsumerSpec, settings: AppSettings) -> It
         ("progress", pops, "brokers keep which popped messages are done; remove it"),
         ("skip_older_than", pops, "popped messages are not skipped; remove it, or write delivery: pull"),
         ("skip_backlog_over", pops, "popped messages are not skipped; remove it, or write delivery: pull"),
+        ("damaged", pops, "a damaged record comes back by itself, and holds up no other; remove it"),
         ("allocation", pops, "members that pop do not divide queues; remove it"),
         ("stuck_after", not orderly, "only orderly groups have it; remove it"),
         ("timeout", orderly, _RUNS_AGAIN),

@@ -45,7 +45,7 @@ class PopQueue:
     ) -> None:  # fmt: skip
         """`wanted`: the second check of a message's tag, by text. `portion`: how many may be popped at once now."""
         self.held: Held[Receipt] = Held()
-        self._where = {"group": group, "queue": str(queue)}
+        self._where, self._queue = {"group": group, "queue": str(queue)}, queue
         self._pops, self._clock, self._pacing, self._wanted, self._portion = pops, clock, pacing, wanted, portion
         self._acks: list[Entry[Receipt]] = []
         """Ended, and not acknowledged yet."""
@@ -55,7 +55,7 @@ class PopQueue:
         """What was popped waits until the group's rate lets it go."""
         self._bell = Wakeup()
         self._chunks: Callable[[], Sequence[Chunk]] = tuple
-        self._is_failing = self._is_refused = self._is_left = False
+        self._is_failing = self._is_refused = self._is_left = self._is_damaged = False
         self._renewing: dict[Entry[Receipt], asyncio.Event] = {}
         """Those whose renewal is under way: their receipts are outdated as soon as the broker has it."""
         self._tree = tree
@@ -116,6 +116,7 @@ class PopQueue:
         taken = await self._pops.pop(most if bucket is None else min(most, bucket.portion))
         if not isinstance(taken, PopTaken):
             return taken
+        self._name_damage(taken.damaged)
         # Counted from the asking: the broker began later.
         until_ms = asked_ms + self._pops.invisible_ms
         entries = [self.held.take(message, receipt, until_ms) for message, receipt in taken.messages]
@@ -286,6 +287,17 @@ class PopQueue:
         elif error is None and self._is_failing:
             log.info("acknowledgements recovered", **self._where)
         self._is_failing = error is not None
+
+    def _name_damage(self, damaged: Sequence[tuple[int, str]]) -> None:
+        """Log once, until a pop brings none: it comes back each time that it has been hidden for."""
+        if damaged and not self._is_damaged:
+            (offset, reason), *_ = damaged
+            log.error(
+                "record damaged",
+                **self._where, topic=self._queue.topic, broker=self._queue.broker,
+                offset=offset, reason=reason, then="comes back",
+            )  # fmt: skip
+        self._is_damaged = bool(damaged)
 
     def _name_refusal(self, failed: Failed) -> None:
         if failed.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and not self._is_refused:
