@@ -18,8 +18,8 @@ from framework.broker.store import popped
 from framework.broker.store.popped import Overdue, PoppedRow
 from framework.broker.store.writer import Transaction
 from framework.client.popper import Popper
+from framework.client.retry_copies import RetryCopies
 from framework.core.held import Entry, Held
-from framework.runtime.group.popping import PopCopies
 from framework.wire.requests.receipts import Receipt
 from framework.wire.stored import Record
 from tests.simulation.checkers.popped_is_handled import CALM, HANDLED
@@ -183,11 +183,10 @@ def test_an_acknowledgement_that_is_not_sent_is_noticed(monkeypatch: pytest.Monk
 
 @pytest.mark.slow
 def test_a_dead_letter_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def nothing(copies: PopCopies, *args: object, **named: object) -> None:
+    async def nothing(copies: RetryCopies, *args: object, **named: object) -> None:
         return None
 
-    monkeypatch.setattr(PopCopies, "dead_letter", nothing)
-    monkeypatch.setattr(PopCopies, "send_again", nothing)
+    monkeypatch.setattr(RetryCopies, "dead_letter", nothing)
     assert is_noticed({HANDLED, "nothing unexpected"}, "pop", has_poison)
 
 
