@@ -48,6 +48,7 @@ def exported() -> dict[str, frozenset[str]]:
         started_ms=1000,
         hook_failures={"audit": 1},
         slow_hooks={"audit": 1},
+        replies={"late": 1},
         plugin_figures={"outbox": {"a": 1, "a_max": 1, "a_total": 1}},
     )
     found: dict[str, frozenset[str]] = {}
