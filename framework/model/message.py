@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from framework.errors import shorten
 from framework.mistakes import MessageMistyped, MessageWrong
 from framework.model.queue import MessageQueue
+from framework.model.subscription import BLANKS
 
 # Property names that RocketMQ itself reads; a producer's own properties may not use them.
 TAGS = "TAGS"
@@ -181,7 +182,7 @@ class Message:
             raise MessageMistyped(f"message to {shorten(topic)}: a topic is a text")
         texts = {} if properties is None else _properties(topic, properties)
         if tags is not None and _text(topic, "tags", tags, "a text; several tags go to several messages"):
-            if "||" in tags or tags != tags.strip():
+            if "||" in tags or tags != tags.strip(BLANKS):
                 raise MessageWrong(
                     f"message to {topic}: tags={shorten(tags)}: no subscription could name this tag; write one without "
                     "|| and without blanks around it"

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 EVERYTHING = "*"
+BLANKS = "".join(map(chr, range(ord(" ") + 1)))
+"""What Java's `trim` takes away around a tag."""
 BY_TAG: Literal["TAG"] = "TAG"
 BY_SQL: Literal["SQL92"] = "SQL92"
 
@@ -45,8 +47,8 @@ class Subscription:
         if self.kind != BY_TAG:
             object.__setattr__(self, "tags", ())
             return
-        tags = tuple(part.strip() for part in self.expression.split("||"))
-        wanted = () if self.expression.strip() == EVERYTHING else tuple(dict.fromkeys(tag for tag in tags if tag))
+        tags = tuple(part.strip(BLANKS) for part in self.expression.split("||"))
+        wanted = () if self.expression.strip(BLANKS) == EVERYTHING else tuple(dict.fromkeys(tag for tag in tags if tag))
         object.__setattr__(self, "tags", wanted)
 
     @property

@@ -15,6 +15,7 @@ from framework.errors import ConfigurationError
 from framework.hooks.builtin.codec.codec_json import JsonCodec
 from framework.model.message import Message, body_of
 from framework.model.queue import MessageQueue
+from framework.model.subscription import Subscription
 from framework.services.call.publishing import messages_of
 from tests.client.script import A, B
 from tests.client.test_producer import Sending
@@ -155,6 +156,12 @@ def test_a_tag_that_no_subscription_could_name_is_refused(tags: str) -> None:
     """Subscriptions are cut at || and stripped: only a handler of all tags would get it."""
     with pytest.raises(ValueError, match=r"message to orders: tags=.*no subscription could name this tag"):
         Message("orders", "x", tags=tags)
+
+
+def test_a_tag_keeps_what_java_takes_for_no_blank() -> None:
+    tag = "paid\u00a0\u2029"
+    assert tag == Message("orders", "x", tags=tag).tags
+    assert (tag,) == Subscription("orders", f" {tag}\t").tags
 
 
 @pytest.mark.parametrize("number", [-1, "2", True])

@@ -81,7 +81,7 @@ def box() -> Iterator[ThreadBox]:
         sendable = [each for name, each in ATTACKS.items() if name not in {"half a sign", "nothing"}]
         for each in sendable:
             keys, properties = (each.replace(" ", "_")[:3000],), {"hostile": each[:3000]}
-            message = Message("orders", each.encode(), keys=keys, tags=each[:200], properties=properties)
+            message = Message("orders", each.encode(), keys=keys, tags=f"t{each[:200]}t", properties=properties)
             box.send("orders", [message], queue=0)
         with visitor(box.address).site.desk.admin() as admin:  # a group is one once it has committed
             admin.route("orders")
