@@ -78,13 +78,17 @@ def test_a_range_ends_where_it_was_asked_to(box: ThreadBox, reader: Reader, topi
     assert [] == bodies(reader.read(queue, 66, 66))
 
 
-def test_rows_come_in_columns_of_about_the_size_asked_for(box: ThreadBox, reader: Reader, topic: str) -> None:
+def test_rows_come_in_columns_of_about_the_size_asked_for(
+    box: ThreadBox, reader: Reader, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     queue = filled(box, reader, topic, 100)
 
     sizes = [len(columns) for columns in reader.read(queue, 0, 100, rows=40)]
 
     assert 100 == sum(sizes)
     assert all(40 <= size <= 40 + 32 for size in sizes[:-1])
+    monkeypatch.setattr("framework.reading.reader.BYTES", 1)  # as if bodies were large: no pull is joined to another
+    assert [32, 32, 32, 4] == [len(columns) for columns in reader.read(queue, 0, 100)]
 
 
 def test_a_reader_that_stops_in_the_middle_can_go_on(box: ThreadBox, reader: Reader, topic: str) -> None:
