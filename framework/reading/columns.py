@@ -13,13 +13,13 @@ from itertools import islice
 from operator import lt
 from struct import Struct
 from typing import NamedTuple
-from zlib import crc32
 
 from framework.errors import BodyUndecodable, ProtocolError, RecordDamaged
 from framework.model.message import UNIQUE_KEY, Message
 from framework.model.queue import MessageQueue
 from framework.wire import compression, stored
 from framework.wire.properties import NAME_END, PAIR_END
+from framework.wire.record import crc32 as crc32  # noqa: PLC0414  # for columns of an engine, too
 
 # size, magic, checksum, queue offset, sysFlag, born, stored, reconsume times, body length of an IPv4 record.
 _RECORD = Struct(">iii8xq8xiq8xq8xi8xi")

@@ -17,7 +17,6 @@ from __future__ import annotations
 import struct
 from itertools import repeat
 from struct import Struct
-from zlib import crc32
 
 from framework.errors import RecordDamaged, shorten
 from framework.model.message import RETRY_TOPIC, TAGS, Message
@@ -32,6 +31,7 @@ from framework.wire.record import (
     SIZE_MIN,
     STORE_HOST_V6,
     Record,
+    crc32,
     decode_records,
     encode_record,
     host_size,

@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterator
 from json import dumps
 from struct import Struct
 from typing import NamedTuple
-from zlib import crc32
 
 from framework.broker.store import keys
 from framework.broker.store.queues import Queue, Queues
 from framework.broker.store.trouble import DAMAGE
 from framework.broker.store.writer import STAMP_BYTES, stamp_of
 from framework.errors import RecordDamaged, StoreError
+from framework.wire.record import crc32
 
 # Filtering looks at no more offsets than this a pull, as RocketMQ does (16,000 bytes of consume queue).
 SCAN_MAX = 800

@@ -14,7 +14,6 @@ from functools import partial
 from struct import Struct
 from types import GeneratorType
 from typing import Any, NamedTuple, Protocol, TypeAlias
-from zlib import crc32
 
 import structlog
 
@@ -27,6 +26,7 @@ from framework.broker.store.seals import sealed
 from framework.broker.store.trouble import explained
 from framework.errors import FrameworkError, StoreError
 from framework.ports import Clock, Workers
+from framework.wire.record import crc32
 
 log = structlog.get_logger()
 

@@ -22,14 +22,9 @@ import pyarrow.compute as pc
 from framework.errors import ProtocolError
 from framework.model.queue import MessageQueue
 from framework.reading import Columns
-from framework.reading.columns import ANYWHERE, BODY_AT, MAGIC, SIZE_MIN, SLOW_PATH, offset_message_id
+from framework.reading.columns import ANYWHERE, BODY_AT, MAGIC, SIZE_MIN, SLOW_PATH, crc32, offset_message_id
 from framework_spark.pairs import Numbers, Pairs, pairs_of, ranges
 from framework_spark.rows import Rows
-
-try:
-    from zlib_ng.zlib_ng import crc32  # a third of zlib's time
-except ImportError:
-    from zlib import crc32  # where the package came by --py-files, pure Python alone
 
 _SIZE = Struct(">i").unpack_from
 _OFFSET = Struct(">q").unpack_from
