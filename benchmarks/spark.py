@@ -55,6 +55,7 @@ CPU_LOOK_S = 0.1
 TOPIC = "benchmark"
 FULL = {  # the suite's session has the quick compiler alone, and interprets what is run once
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+    "spark.python.unix.domain.socket.enabled": "true",  # as docs/spark.md says under "Tuning"
     "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.sql.codegen.wholeStage": "true",
 }
@@ -79,9 +80,10 @@ class SparkRun:
     load: float
 
     def __str__(self) -> str:
+        us = 1e6 / self.rows_a_cpu_second
         return (
-            f"{self.who:7} {self.rows_a_second:10,.0f} rows/s {self.rows_a_cpu_second:10,.0f} rows a CPU-second "
-            f"({self.jvm:.0%} of it the JVM's)  load {self.load:.1f}"
+            f"{self.who:13} {self.rows_a_second:10,.0f} rows/s {self.rows_a_cpu_second:10,.0f} rows a CPU-second: "
+            f"{us * self.jvm:.2f} us a row the JVM's, {us * (1 - self.jvm):.2f} Python's  load {self.load:.1f}"
         )
 
 
