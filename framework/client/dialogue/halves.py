@@ -95,13 +95,13 @@ async def pipelined(items: Iterable[T], work: Callable[[T], Awaitable[None]], at
     waiting, errors = iter(items), list[BaseException]()
 
     async def run() -> None:
-        for item in waiting:
-            if errors:
-                return
-            try:
+        try:
+            for item in waiting:
+                if errors:
+                    return
                 await work(item)
-            except Exception as error:  # noqa: BLE001 - border: it is raised below, once the others have ended
-                errors.append(error)
+        except Exception as error:  # noqa: BLE001 - border: it is raised below, once the others have ended
+            errors.append(error)
 
     tree = TaskTree()
     try:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from framework import Lots, Message, Producer, transaction_check
 from framework.broker.intercept import Interceptor, Lost
@@ -18,6 +19,7 @@ from framework.client.dialogue.halves import packed
 from framework.client.dialogue.lot_records import PIECE_BYTES, Claimed, Decided, Piece
 from framework.client.dialogue.lot_steps import CommitSome
 from framework.errors import BrokerUnreachable, ConfigurationError, Refused
+from framework.mistakes import MessageWrong
 from framework.model.message import SHARDING_KEY
 from framework.model.reserved import HALF_TOPIC
 from framework.net.real_world import real_world
@@ -242,7 +244,14 @@ def test_what_nobody_settles_is_asked_about_and_rolled_back_once_its_lot_is_deci
     run(story)
 
 
-def test_a_message_that_cannot_be_prepared_leaves_none() -> None:
+@pytest.mark.parametrize("is_raised", [False, True])
+def test_a_message_that_cannot_be_prepared_or_made_leaves_none(*, is_raised: bool) -> None:
+    def given() -> Iterator[Message]:
+        yield from rows(3)
+        if is_raised:
+            raise MessageWrong("cannot have a delay, says who makes it")
+        yield Message("paid", "late", properties={"DELAY": "3"})
+
     async def story(broker: Broker, producer: Producer, lots: Lots) -> None:
         rolled_back: list[int] = []
 
@@ -251,9 +260,10 @@ def test_a_message_that_cannot_be_prepared_leaves_none() -> None:
             return False
 
         broker.intercept(Interceptor(code=RequestCode.END_TRANSACTION, times=None, when=note))
-        with pytest.raises(ConfigurationError, match="cannot have a delay"):
-            await lots.prepare([*rows(3), Message("paid", "late", properties={"DELAY": "3"})])
-        await until(lambda: len(rolled_back) == 3)
+        with capture_logs() as said, pytest.raises(ConfigurationError, match="cannot have a delay"):
+            await lots.prepare(given())
+        assert 3 == len(rolled_back)
+        assert [] == [entry["event"] for entry in said if entry["log_level"] == "error"]
 
     with_lots(story)
 
