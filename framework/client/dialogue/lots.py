@@ -31,7 +31,7 @@ from framework.client.producing.options import length_ms
 from framework.declare.transactions import TransactionState
 from framework.errors import BrokerUnreachable, FrameworkError, Refused
 from framework.mistakes import ArgumentWrong, TransactionWrong
-from framework.model.message import Message
+from framework.model.message import UNIQUE_KEY, Message
 from framework.model.namespaces import wrap
 from framework.model.queue import MessageQueue
 from framework.model.reserved import HALF_TOPIC
@@ -161,7 +161,7 @@ class Lots:
 
     async def _prepared(self, message: Message) -> HalfMessage:
         """Under a new id at each attempt: a half message that nobody knows of is committed by nobody."""
-        return await self._insisting(partial(self._attempt, message))
+        return await self._insisting(partial(self._attempt, _without_id(message)))
 
     async def _attempt(self, message: Message) -> HalfMessage:
         stored, half = await prepare(self._producer, message)
@@ -263,6 +263,16 @@ class Lots:
         if isinstance(error, Refused) and error.code == ResponseCode.TOPIC_NOT_EXIST:
             return brokers is None
         return isinstance(error, BrokerUnreachable) or error.code in _PASSING
+
+
+def _without_id(message: Message) -> Message:
+    """By its id it is known whether a half message was committed, so it has one of ours: copies of other messages bring
+    theirs, and two of these may be alike.
+    """
+    if UNIQUE_KEY not in message.properties:
+        return message
+    kept = {name: text for name, text in message.properties.items() if name != UNIQUE_KEY}
+    return Message(message.topic, message.body, properties=kept)
 
 
 _PASSING = frozenset({

@@ -200,6 +200,19 @@ def test_a_commit_that_is_refused_or_unanswered_is_looked_for_before_it_is_told_
     with_lots(story)
 
 
+def test_messages_that_bring_one_id_are_looked_for_one_by_one() -> None:
+    """As copies of another topic do: by an id of two messages the one that is there would stand for the other."""
+
+    async def story(broker: Broker, producer: Producer, lots: Lots) -> None:
+        busy = RemotingCommand(ResponseCode.SYSTEM_BUSY)
+        broker.intercept(Interceptor(code=RequestCode.END_TRANSACTION, answer=lambda _: busy, times=6))
+        copies = [Message("paid", f"row-{number}", message_id="COPIED") for number in range(12)]
+        await lots.settle(0, [await lots.prepare(copies)])
+        assert texts(12) == bodies(broker, "paid")
+
+    with_lots(story)
+
+
 def test_the_order_of_a_key_is_kept() -> None:
     async def story(broker: Broker, producer: Producer, lots: Lots) -> None:
         messages = [Message("paid", f"{number:03}", order_key=f"k{number % 3}") for number in range(60)]
