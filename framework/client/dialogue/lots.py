@@ -16,6 +16,7 @@ import structlog
 
 from framework.client.dialogue.halves import HalfMessage, end, packed, pipelined, prepare, refuse_delay, unpacked
 from framework.client.dialogue.lot_log import LotLog
+from framework.client.dialogue.lot_records import Standing
 from framework.client.dialogue.lot_steps import (
     AskEnds,
     CommitSome,
@@ -84,7 +85,12 @@ class Lots:
 
     async def is_decided(self, lot: int) -> bool:
         """Whether it is decided what this lot consists of: what is prepared for it now would be rolled back."""
-        return (await self._insisting(self._log.standing)).lot >= lot
+        return await self.newest() >= lot
+
+    async def newest(self) -> int:
+        """The newest lot that is decided; -1 before the first. A lower one is over, or will never be."""
+        standing: Standing = await self._insisting(self._log.standing)
+        return standing.lot
 
     async def said_of(self, lot: int) -> str:
         """What a check function answers about a half message of this lot."""

@@ -14,8 +14,11 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from framework import FrameworkError, Lots, Message, Producer, transaction_check
+from framework.errors import shorten
+from framework_spark.mistakes import SparkMisused
 from framework_spark.options import LotOptions, SinkOptions
 from framework_spark.outgoing import ROW, Outgoing, connection_of, quiet_logs
+from framework_spark.survey import warn
 
 T = TypeVar("T")
 
@@ -29,7 +32,7 @@ def prepared(options: SinkOptions, rows: Outgoing, name: str, lot: int) -> bytes
     async def work(desk: _Desk) -> bytes:
         lots = desk.of(name)
         # Before the first lot there may be no records yet; the commit finds out.
-        if (lot or desk.lots.record_topic) and await lots.is_decided(lot):
+        if (lot or desk.lots.record_topic) and await _is_decided(lots, lot, options):
             return b""
         return await lots.prepare(row.message for row in rows)
 
@@ -43,9 +46,31 @@ def settle(options: SinkOptions, name: str, lot: int, given: Sequence[bytes]) ->
         lots = desk.of(name)
         if not lot and not desk.lots.record_topic:
             await lots.create_records()
+        if await _is_decided(lots, lot, options) and not any(given):
+            warn(f"{_shown(name, lot, options)} was decided before: the rows of then count, and these are left out")
         await lots.settle(lot, [data for data in given if data])
 
     _run(options, work)
+
+
+async def _is_decided(lots: Lots, lot: int, options: SinkOptions) -> bool:
+    """SparkMisused where a newer one is: this one may have been written, or left out, which nobody can tell."""
+    newest = await lots.newest()
+    if newest > lot:
+        assert options.lots is not None, "the sink is a transactional one"
+        remedy = (
+            "numbers only grow: write these rows under a higher one, or under another txnAppId"
+            if options.lots.name
+            else "its checkpoint was set back, or another query runs from a copy of it; start with a new "
+            "checkpointLocation, and startingOffsets where it is to go on"
+        )
+        raise SparkMisused(f"sink: {_shown(lots.name, lot, options)} comes after {newest}, which is written; {remedy}")
+    return newest == lot
+
+
+def _shown(name: str, lot: int, options: SinkOptions) -> str:
+    is_write = options.lots is not None and options.lots.name
+    return f"txnVersion={lot} of txnAppId={shorten(name)}" if is_write else f"batch {lot} of query {name}"
 
 
 def drop(options: SinkOptions, name: str, given: Sequence[bytes]) -> None:

@@ -78,6 +78,38 @@ def test_rows_are_seen_when_their_epoch_is_committed_and_once_if_spark_repeats_i
     assert [b"a", b"b", b"c", b"d"] == seen(reader, topic)
 
 
+@pytest.mark.parametrize(
+    ("is_write", "complaint", "note"),
+    [
+        (False, "batch 1 of query {name} comes after 2.* its checkpoint was set back", "batch 2 of query {name} was"),
+        (True, "txnVersion=1 of txnAppId='{name}' comes after 2.* numbers only grow", "txnVersion=2 of txnAppId="),
+    ],
+)
+def test_a_number_that_is_lower_than_a_written_one_is_refused_and_an_equal_one_noted(
+    box: ThreadBox, reader: Reader, topic: str, capfd: pytest.CaptureFixture[str], *,
+    is_write: bool, complaint: str, note: str,
+) -> None:  # fmt: skip
+    """As after a checkpoint that was set back: such a batch may have other rows, which would be nowhere."""
+    name, records = f"q-{topic}", f"{topic}-records"
+    box.call(lambda: _create(box, records))
+    given = options_of(box.address, topic=topic, recordTopic=records)
+    options = sink_options(
+        {**given, "txnAppId": name, "txnVersion": "1"} if is_write else given, streaming=not is_write
+    )
+    for lot in (0, 2):
+        lots.settle(options, name, lot, [prepared(options, batches(f"m{lot}"), name, lot, 0)[1]])
+    assert "" == capfd.readouterr().err
+
+    with pytest.raises(ConfigurationError, match=complaint.format(name=name)):
+        prepared(options, batches("other"), name, 1, 0)
+    with pytest.raises(ConfigurationError, match=complaint.format(name=name)):
+        lots.settle(options, name, 1, [b""])
+    assert (0, b"") == prepared(options, batches("other"), name, 2, 0)
+    lots.settle(options, name, 2, [b""])
+    assert f"{note.format(name=name)}" in capfd.readouterr().err
+    assert [b"m0", b"m2"] == seen(reader, topic)
+
+
 def test_an_epoch_with_a_failed_task_is_dropped_and_one_that_may_be_decided_is_not(
     box: ThreadBox, reader: Reader, topic: str
 ) -> None:
