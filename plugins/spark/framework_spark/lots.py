@@ -9,7 +9,7 @@ process that works for the sink is a member of the producer group, and answers w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from framework import FrameworkError, Lots, Message, Producer, transaction_check
 from framework.errors import shorten
 from framework_spark.mistakes import SparkMisused
 from framework_spark.options import LotOptions, SinkOptions
-from framework_spark.outgoing import ROW, Outgoing, connection_of, quiet_logs
+from framework_spark.outgoing import ROW, Outgoing, check_row, connection_of, quiet_logs
 from framework_spark.survey import warn
 
 T = TypeVar("T")
@@ -34,9 +34,15 @@ def prepared(options: SinkOptions, rows: Outgoing, name: str, lot: int) -> bytes
         # Before the first lot there may be no records yet; the commit finds out.
         if (lot or desk.lots.record_topic) and await _is_decided(lots, lot, options):
             return b""
-        return await lots.prepare(row.message for row in rows)
+        return await lots.prepare(_checked(rows))
 
     return _run(options, work)
+
+
+def _checked(rows: Outgoing) -> Iterator[Message]:
+    for row in rows:
+        check_row(row.message)
+        yield row.message
 
 
 def settle(options: SinkOptions, name: str, lot: int, given: Sequence[bytes]) -> None:

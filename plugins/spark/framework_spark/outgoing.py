@@ -11,14 +11,18 @@ import pyarrow as pa
 import structlog
 
 from framework import Message
+from framework.errors import ConfigurationError, shorten
 from framework.mistakes import MessageWrong
-from framework.model.delay_levels import level_for
-from framework.model.durations import to_ms
+from framework.model.delay_levels import DELAYS_MS, LEVEL_MAX, level_for
+from framework.model.durations import to_ms, to_text
+from framework.model.message import DELAY_LEVEL
+from framework.model.sendable import BODY_BYTES_MAX, check_message, check_sendable
 from framework_spark.options import SinkOptions
 from framework_spark.survey import warn
 
 ROW = "SPARK_ROW"
 NAMED_MAX = 100  # rows of a task that are left out, and named
+PROPERTIES_ROOM = 512  # bytes for an id, and for the group of a half message
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,32 +72,61 @@ def connection_of(options: SinkOptions) -> dict[str, Any]:
 
 
 def row_of(values: dict[str, Any], options: SinkOptions, name: str) -> Row:
-    """A row as a message, which carries its name; ConfigurationError where it cannot be one."""
+    """A row as a message, which carries its name; ConfigurationError, with the name, where it cannot be one."""
+    try:
+        message = _message_of(values, options, name)
+        return Row(message, _delay_level(values.get("delay")))
+    except ConfigurationError as error:
+        raise MessageWrong(f"sink, row {name}: {error}") from error
+
+
+def check_row(message: Message) -> None:
+    """ConfigurationError, with the row's name, for what no broker takes: too dear for each row of a plain sink."""
+    try:
+        check_message(message, room=PROPERTIES_ROOM)
+    except ConfigurationError as error:
+        raise MessageWrong(f"sink, row {message.properties[ROW]}: {error}") from error
+
+
+def _message_of(values: dict[str, Any], options: SinkOptions, name: str) -> Message:
     body, topic = values["body"], values.get("topic") or options.topic
     if not body:
         raise MessageWrong(
-            f"sink, row {name}: body is {'empty' if body is not None else 'null'}, and brokers refuse that; option "
-            "emptyBody=skip leaves such rows out"
+            f"body is {'empty' if body is not None else 'null'}, and brokers refuse that; option emptyBody=skip leaves "
+            "such rows out"
         )
     if not topic:
-        raise MessageWrong(f"sink, row {name}: topic is null, and option topic is not given")
+        raise MessageWrong("topic is null, and option topic is not given")
+    check_sendable(topic)  # it remembers the topic
     properties = {key: value for key, value in values.get("properties") or () if value is not None}
+    if DELAY_LEVEL in properties:
+        raise MessageWrong(f"property {DELAY_LEVEL}: write it into the column delay")
     sharding = values.get("sharding")
     properties[ROW] = name
     message = Message(
         topic, body, tags=values.get("tag"), keys=values.get("key") or (), properties=properties,
         order_key=sharding or None,
     )  # fmt: skip
-    return Row(message, _delay_level(values.get("delay"), name))
+    if len(message.body) > BODY_BYTES_MAX:
+        raise MessageWrong(
+            f"a body of {len(message.body)} bytes exceeds the limit of {BODY_BYTES_MAX}; keep it elsewhere and send "
+            "where it is"
+        )
+    return message
 
 
-def _delay_level(delay: int | str | None, name: str) -> int:
+def _delay_level(delay: int | str | None) -> int:
     """A level as it is, a duration as the shortest level that is not shorter."""
     if not delay:
         return 0
     if isinstance(delay, int):
+        if not 1 <= delay <= LEVEL_MAX:
+            raise MessageWrong(f"delay {delay}: write a level from 1 to {LEVEL_MAX}, or a duration such as 90s")
         return delay
     try:
-        return level_for(to_ms(delay))
+        delay_ms = to_ms(delay)
     except ValueError as error:
-        raise MessageWrong(f"sink, row {name}: delay {delay!r}: write a level, or a duration such as 90s") from error
+        raise MessageWrong(f"delay {shorten(delay)}: write a level, or a duration such as 90s") from error
+    if delay_ms > DELAYS_MS[-1]:
+        raise MessageWrong(f"delay {shorten(delay)}: the longest level is {to_text(DELAYS_MS[-1])}")
+    return level_for(delay_ms)

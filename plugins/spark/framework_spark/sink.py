@@ -25,13 +25,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from framework import Message, Producer
-from framework.errors import BrokerUnreachable, FrameworkError, Refused, nearest
+from framework.errors import BrokerUnreachable, ConfigurationError, FrameworkError, Refused, nearest
 from framework.model.queue import MessageQueue
 from framework.reading import Reader
 from framework_spark import lots
 from framework_spark.mistakes import SparkMisused
 from framework_spark.options import SinkOptions
-from framework_spark.outgoing import Outgoing, Row, connection_of, quiet_logs
+from framework_spark.outgoing import Outgoing, Row, check_row, connection_of, quiet_logs
 from framework_spark.survey import warn
 
 T = TypeVar("T")
@@ -116,7 +116,7 @@ class _Outbox:
         place = (message.topic, queue)
         if row.delay_level:  # brokers take no delay in a batch
             await self._flush(place)  # what is before it stays before it
-            await self._attempt(lambda: self._producer.send(message, delay_level=row.delay_level, queue=queue), queue)
+            await self._sent([message], queue, row.delay_level)
             return
         size = len(message.body) + sum(len(key) + len(value) for key, value in message.properties.items()) + 100
         if self._bytes.get(place, 0) + size > BATCH_BYTES:
@@ -134,12 +134,20 @@ class _Outbox:
     async def _flush(self, place: tuple[str, MessageQueue | None]) -> None:
         messages, queue = self._waiting.pop(place, []), place[1]
         self._bytes.pop(place, None)
-        if not messages:
-            return
-        if len(messages) == 1:  # alone it may be larger than a batch, and is compressed
-            await self._attempt(lambda: self._producer.send(messages[0], queue=queue), queue)
-        else:
-            await self._attempt(lambda: self._producer.send_batch(messages, queue=queue), queue)
+        if messages:
+            await self._sent(messages, queue)
+
+    async def _sent(self, messages: list[Message], queue: MessageQueue | None, delay_level: int = 0) -> None:
+        try:
+            if len(messages) == 1:  # alone it may be larger than a batch, and is compressed
+                (message,) = messages
+                await self._attempt(lambda: self._producer.send(message, delay_level=delay_level, queue=queue), queue)
+            else:
+                await self._attempt(lambda: self._producer.send_batch(messages, queue=queue), queue)
+        except ConfigurationError:
+            for message in messages:
+                check_row(message)
+            raise
 
     async def _attempt(self, send: Callable[[], Awaitable[T]], queue: MessageQueue | None = None) -> T:
         """Again while brokers are away, as long as `brokerWait` says."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from framework_spark import lots
 from framework_spark.datasource import RocketMQ
 from framework_spark.options import sink_options
 from framework_spark.outgoing import Outgoing
@@ -32,7 +33,10 @@ def send(address: str, rows: list[dict[str, Any]], prefix: str = "q/0/0", **opti
     types = {"properties": pa.map_(pa.string(), pa.string())}
     columns = {name: pa.array([row.get(name) for row in rows], types.get(name)) for name in names}
     outgoing = Outgoing(given, iter([pa.RecordBatch.from_pydict(columns)]), prefix)
-    send_rows(given, outgoing)
+    if given.lots is None:
+        send_rows(given, outgoing)
+    else:
+        lots.prepared(given, outgoing, "q", 0)
     return outgoing.sent
 
 
@@ -114,8 +118,6 @@ def test_a_delay_is_a_level_or_a_duration(box: ThreadBox, reader: Reader, topic:
     """The box's ladder is 50 ms each, so they are there soon; which level was chosen stays in the message."""
     send(box.address, [{"body": "a", "delay": 2}, {"body": "now"}], "a", topic=topic)
     send(box.address, [{"body": "b", "delay": "90s"}], "b", topic=topic)
-    with pytest.raises(ConfigurationError, match="row q/0/0/0: delay 'soon'"):
-        send(box.address, [{"body": "c", "delay": "soon"}], topic=topic)
 
     wait_until(lambda: len(arrived(reader, topic)) == 3, "all three", pause_s=0.05)
     assert {b"a", b"b", b"now"} == {body for body, _, _ in arrived(reader, topic)}
@@ -124,15 +126,29 @@ def test_a_delay_is_a_level_or_a_duration(box: ThreadBox, reader: Reader, topic:
 @pytest.mark.parametrize(
     ("row", "complaint"),
     [
-        ({"body": None}, "row q/0/0/0: body is null, and brokers refuse that; option emptyBody=skip leaves such rows"),
-        ({"body": b""}, "row q/0/0/0: body is empty"),
+        ({"body": None}, "body is null, and brokers refuse that; option emptyBody=skip leaves such rows"),
+        ({"body": b""}, "body is empty"),
         ({"body": b"x", "topic": "a b"}, "topic 'a b'"),
         ({"body": b"x", "properties": [("TRACE_ON", "1")]}, "property TRACE_ON is RocketMQ's own"),
+        ({"body": b"x", "properties": [("DELAY", "3")]}, "property DELAY: write it into the column delay"),
+        ({"body": b"x", "properties": [("", "1")]}, "must not be empty"),
+        ({"body": b"x", "properties": [("n", "y" * 40_000)]}, "properties of 4.... bytes exceed"),
+        ({"body": b"x", "tag": "a||b"}, "no subscription could name this tag"),
+        ({"body": b"x", "key": "a\x01b"}, r"holds .x01 or .x02"),
+        ({"body": b"x", "topic": "SCHEDULE_TOPIC_XXXX"}, "reserved by RocketMQ"),
+        ({"body": bytes(4 * 1024 * 1024 + 1)}, "exceeds the limit of 4194304; keep it elsewhere and send where it is$"),
+        ({"body": b"x", "delay": 19}, "delay 19: write a level from 1 to 18"),
+        ({"body": b"x", "delay": -1}, "delay -1: write a level from 1 to 18"),
+        ({"body": b"x", "delay": "soon"}, "delay 'soon': write a level"),
+        ({"body": b"x", "delay": "3h"}, "delay '3h': the longest level is 2h"),
     ],
 )
 def test_a_row_that_cannot_be_sent_is_named(box: ThreadBox, topic: str, row: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ConfigurationError, match=complaint):
-        send(box.address, [row], topic=topic)
+    with pytest.raises(ConfigurationError, match=f"^sink, row q/0/0/1: .*{complaint}"):
+        send(box.address, [{"body": b"fine"}, row], topic=topic)
+    if "delay" not in row:
+        with pytest.raises(ConfigurationError, match=f"^sink, row q/0/0/1: .*{complaint}"):
+            send(box.address, [{"body": b"fine"}, row], topic=topic, transactional="true", checkpointLocation="/x")
 
 
 def test_rows_without_a_body_are_left_out_named_and_counted(
