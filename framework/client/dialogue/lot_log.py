@@ -7,7 +7,7 @@ from typing import Any
 
 from framework.client.dialogue.halves import Preparing
 from framework.client.dialogue.lot_records import Done, Record, Standing, body_of, record_in
-from framework.errors import BrokerUnreachable, Refused
+from framework.errors import BrokerUnreachable, ProtocolError, Refused
 from framework.mistakes import TransactionWrong
 from framework.model.message import Message
 from framework.model.namespaces import unwrap
@@ -88,11 +88,16 @@ class LotLog:
     async def _home(self) -> MessageQueue:
         if self._queue is None:
             route = await self._producer.cluster.routes.refresh(self._topic)
-            queues = () if route is None else route.writable
-            if not queues:
+            if route is None or not (route.writable or route.readable):
                 raise BrokerUnreachable(
                     f"topic {self._topic}, which has the records of {self._name}, has no route: its broker is away, or "
                     "it was never made"
+                )
+            queues = [queue for queue in route.writable if queue in route.readable]
+            if not queues:
+                raise TransactionWrong(
+                    f"topic {self._topic} has records of lots, and no queue of it can be both read and written; allow "
+                    f"that (`mqadmin updateTopicPerm -b ADDRESS -t {self._topic} -p 6`)"
                 )
             if len({queue.broker for queue in queues}) > 1:
                 raise TransactionWrong(
@@ -122,4 +127,13 @@ class LotLog:
 
     async def _read(self, queue: MessageQueue, offset: int) -> list[tuple[int, Record | None]]:
         messages = await self._producer.cluster.brokers.peek(self._producer.group, queue, offset, PEEK)
-        return [(each.queue_offset, record_in(self._name, each.body)) for each in messages]
+        return [(each.queue_offset, self._record(queue, each)) for each in messages]
+
+    def _record(self, queue: MessageQueue, message: Message) -> Record | None:
+        try:
+            return record_in(self._name, message.body)
+        except ProtocolError as error:
+            raise TransactionWrong(
+                f"topic {queue.topic} is to have records of lots alone, and offset {message.queue_offset} of {queue} "
+                f"is none ({error}); give a topic of its own"
+            ) from error

@@ -242,6 +242,8 @@ def _lots(options: _Given, *, streaming: bool) -> LotOptions:
     records, name = options.text("recordTopic"), options.text("txnAppId")
     if records:
         check_topic(records)
+        if records == options.text("topic"):
+            raise SparkMisused(f"option recordTopic={shorten(records)}: rows go to this topic; give one of its own")
     lot = options.read("txnVersion", _natural, "a whole number from 0 on, which grows from write to write")
     if streaming and (name or lot is not None):
         raise SparkMisused(

@@ -98,6 +98,8 @@ def _message_of(values: dict[str, Any], options: SinkOptions, name: str) -> Mess
     if not topic:
         raise MessageWrong("topic is null, and option topic is not given")
     check_sendable(topic)  # it remembers the topic
+    if options.lots is not None and topic == options.lots.record_topic:
+        raise MessageWrong(f"topic {topic} is the sink's recordTopic, which is to have nothing else; choose another")
     properties = {key: value for key, value in values.get("properties") or () if value is not None}
     if DELAY_LEVEL in properties:
         raise MessageWrong(f"property {DELAY_LEVEL}: write it into the column delay")

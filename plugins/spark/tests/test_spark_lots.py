@@ -140,6 +140,7 @@ def test_an_epoch_with_a_failed_task_is_dropped_and_one_that_may_be_decided_is_n
         ({"txnAppId": "x"}, "a stream has an id and numbers its batches"),
         ({"unconfirmedWait": "soon"}, "option unconfirmedWait='soon': write a duration"),
         ({"recordTopic": "a b"}, "topic 'a b'"),
+        ({"recordTopic": "t"}, "option recordTopic='t': rows go to this topic"),
         ({"transactional": "yes"}, "option transactional='yes': write true or false"),
         ({"transactional": "false"}, "it means nothing without transactional=true"),
     ],
@@ -148,6 +149,14 @@ def test_options_that_cannot_work_are_named(more: dict[str, str], complaint: str
     given = {name: value for name, value in options_of("a:1", topic="t", **more).items() if value}
     with pytest.raises(ConfigurationError, match=complaint):
         RocketMQ(CaseInsensitiveDict(given)).streamWriter(BODY, overwrite=False)
+
+
+def test_a_row_to_the_topic_of_records_is_refused(box: ThreadBox, topic: str) -> None:
+    records = f"{topic}-records"
+    box.call(lambda: _create(box, records))
+    row = pa.RecordBatch.from_pydict({"body": [b"x"], "topic": [records]})
+    with pytest.raises(ConfigurationError, match=f"sink, row q/0/0/0: topic {records} is the sink's recordTopic"):
+        prepared(sink_options(options_of(box.address, recordTopic=records)), iter([row]), "q", 0, 0)
 
 
 def test_a_delay_is_refused_before_anything_is_sent() -> None:

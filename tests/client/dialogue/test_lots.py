@@ -309,6 +309,23 @@ def test_records_need_a_topic_on_one_broker() -> None:
     run(story)
 
 
+def test_records_need_a_topic_of_their_own_that_can_be_read_and_written() -> None:
+    """Said at once, with the remedy: no time makes it better."""
+
+    async def story(broker: Broker, producer: Producer, lots: Lots) -> None:
+        topics = broker.nodes[0].rules.topics
+        topics.put("used", Topic(name="used", read_queues=1, write_queues=1))
+        await producer.send(Message("used", "no record"))
+        with pytest.raises(ConfigurationError, match=r"topic used is to have records .* give a topic of its own"):
+            await Lots(producer, "nightly", records="used").settle(0, [])
+        for perm in (2, 4):
+            topics.put(RECORDS, Topic(name=RECORDS, read_queues=1, write_queues=1, perm=perm))
+            with pytest.raises(ConfigurationError, match=r"can be both read and written; allow that .* -p 6"):
+                await Lots(producer, "nightly", **SOON).settle(0, [])
+
+    with_lots(story)
+
+
 def test_another_process_that_settles_the_same_lot_stops_the_former_one() -> None:
     async def story(broker: Broker, producer: Producer, lots: Lots) -> None:
         prepared = [await lots.prepare(rows(4))]
