@@ -33,6 +33,28 @@ DIALOGUE_SAFEGUARDS: dict[str, tuple[Change, ...]] = {
             "    state = halves.COMMITTED\n",
         ),
     ),
+    "a lot is decided once": (
+        Change(
+            "framework.client.dialogue.lot_steps",
+            "    while standing.pending is not None:  # an earlier",
+            "    while False:  # an earlier",
+        ),
+        Change(
+            "framework.client.dialogue.lot_records",
+            "            case Decided() if self.pending is None and record.lot > self.lot:\n",
+            "            case Decided() if record.lot >= self.lot:\n",
+        ),
+    ),
+    "a lot is over when all of it is committed": (
+        Change("framework.client.dialogue.lot_steps", "        left = unsure\n", "        left = []\n"),
+    ),
+    "a question about an open lot is left open": (
+        Change(
+            "framework.client.dialogue.lot_steps",
+            '    return "rollback" if standing.is_over(lot) else "unknown"\n',
+            '    return "rollback"\n',
+        ),
+    ),
     "a reply is for the request that it names": (
         Change(
             "framework.client.dialogue.requests",

@@ -6,31 +6,18 @@ without each stands in `safeguards.py`; a test holds both lists against each oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from itertools import islice
 
 from framework.testing.errors import Violation
 from tests.simulation.checkers.retries_come import HOLDS
-from tests.simulation.plans.plan import SECONDS, Plan, draw
+from tests.simulation.dialogue_mutants import DIALOGUE_MUTANTS
+from tests.simulation.mutant import Mutant
+from tests.simulation.plans.plan import SECONDS, draw
 from tests.simulation.simulation import play
 
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """One safeguard, what its absence does, and the kinds of fault that bring it to light."""
-
-    safeguard: str
-    without: str
-    caught_by: tuple[str, ...]
-    """Invariants, of which some twenty seeds break one or another; none if seeds seldom see it."""
-    test: str = ""
-    """Where it is caught by something written instead."""
-    where: Callable[[Plan], bool] = field(default=lambda plan: True)
-    """The plans under which its absence can show at all: others are not played, however the seeds are drawn."""
-
-
 MUTANTS: tuple[Mutant, ...] = (
+    *DIALOGUE_MUTANTS,
     Mutant(
         "what is held is renewed",
         "a popped message comes to another member while it waits or its handler runs",
@@ -387,42 +374,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "what failed is a repeat when it comes again, and is dropped unhandled",
         (),
         test="tests/runtime/plans/test_once.py",
-    ),
-    Mutant(
-        "a half message is none for consumers",
-        "a message is handled before its local transaction has ended, and though it is rolled back",
-        ("transactions hold",),
-        where=lambda plan: plan.workload.deals > 0,
-    ),
-    Mutant(
-        "a half message is sent once",
-        "where an answer is lost, two half messages of one transaction are stored, and both are committed",
-        ("transactions hold",),
-        where=lambda plan: plan.workload.deals > 0 and plan.has("lose-reply", "cut", "broker-crash"),
-    ),
-    Mutant(
-        "the end of a transaction is kept with its message",
-        "the broker asks about what was committed, and commits it again",
-        ("transactions hold",),
-        where=lambda plan: plan.workload.deals > 0,
-    ),
-    Mutant(
-        "a rollback is no commit",
-        "consumers get what was rolled back",
-        ("transactions hold",),
-        where=lambda plan: plan.workload.deals > 0,
-    ),
-    Mutant(
-        "a reply is for the request that it names",
-        "a late reply ends the waiting of another request",
-        ("replies hold",),
-        where=lambda plan: any(load.replies and max(load.pauses_s) >= 2 for load in plan.workload.groups),
-    ),
-    Mutant(
-        "a late reply is counted",
-        "nobody sees that requests wait too shortly",
-        ("replies hold",),
-        where=lambda plan: plan.workload.asks > 0,
     ),
 )
 

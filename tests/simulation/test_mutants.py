@@ -14,7 +14,8 @@ from framework.wire.command import RemotingCommand
 from tests.simulation.checkers import commit_never_passes_a_gap, nothing_lost
 from tests.simulation.cluster import Cluster
 from tests.simulation.facts import Copied, Said
-from tests.simulation.mutants import MUTANTS, Mutant, hunt
+from tests.simulation.mutant import Mutant
+from tests.simulation.mutants import MUTANTS, hunt
 from tests.simulation.safeguards import SAFEGUARDS
 from tests.simulation.story import Story, all_handled, tell
 from tests.simulation.workload import GroupLoad, Workload

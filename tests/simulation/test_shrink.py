@@ -19,7 +19,8 @@ from tests.simulation.failures.plan_text import read, replay_line, written
 from tests.simulation.failures.shrink import shrink
 from tests.simulation.faults.kinds import kind_named
 from tests.simulation.history import History
-from tests.simulation.mutants import MUTANTS, Mutant, hunt
+from tests.simulation.mutant import Mutant
+from tests.simulation.mutants import MUTANTS, hunt
 from tests.simulation.plans.plan import Plan, draw
 from tests.simulation.simulation import Verdict, play
 

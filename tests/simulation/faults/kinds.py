@@ -18,6 +18,7 @@ from tests.simulation.cluster import Cluster
 from tests.simulation.faults import brokers, operators, outages, subscriptions, topics
 from tests.simulation.faults.nemesis import Nemesis, Struck
 
+AMID_A_LOT = 0.5
 HOLD_MAX_S = 8.0
 CUT_MAX_S = 12.0
 CLOCK_STEPS_MS = (-3_600_000, -60_000, -5_000, 5_000, 60_000, 3_600_000)
@@ -75,9 +76,11 @@ def _power_cut(nemesis: Nemesis) -> Struck:
 
 
 def _desk_crash(nemesis: Nemesis) -> Struck:
-    """Who begins transactions, and who is asked about them; now and then both at once."""
+    """Who begins transactions, and who is asked about them; now and then both at once, or one amid its commits."""
     cluster, chance = nemesis.cluster, nemesis.chance
     draw, is_both, after_s = chance.random(), chance.happens(0.2), chance.between(0.1, 5.0)
+    if not is_both and draw < AMID_A_LOT and cluster.desks.doom(after_s):
+        return "a desk", "killed as soon as some of a lot is committed"
     alive = [machine for machine in cluster.desks.machines if machine.is_alive]
     struck = alive if is_both else alive[int(draw * len(alive)) :][:1]
     for machine in struck:

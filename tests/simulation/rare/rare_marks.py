@@ -64,6 +64,7 @@ RARELY: dict[str, str] = {
     "a one-way commit is lost": "the offset is told again, or confirmed when its queue is left",
     "a lock is not answered": "the lease is asked for again, or ends",
     "a file of offsets is not written": "offsets wait for the next save",
+    "commits of a lot are not told": "they are looked for, and told again",
 }
 """Rare ways -> what comes of them."""
 OUTBOX: dict[str, str] = {
@@ -81,6 +82,7 @@ SELDOM = frozenset(
         "a dead letter is durable", "a dead letter fails", "a copy takes the other road",
         "a group is left", "a flush fails", "a store of progress is asked", "a member that joins knows the others",
         "a file of offsets is to be written", "a file of offsets is written", "a file of offsets is not written",
+        "commits of a lot are not told",
     }
 )  # fmt: skip
 """Those that few runs pass by: they are awake more often."""

@@ -85,7 +85,8 @@ class Desks:
         self._chance = cluster.loop.streams.named("desks")
         self._open = [*["deal"] * workload.deals, *["ask"] * workload.asks]
         self._chance.shuffle(self._open)
-        self._loading = Loading(cluster.recorder, self._chance, workload.topic, workload.deals)
+        self._loading = Loading(cluster.recorder, self._chance, workload.topic, workload.deals, self._dies)
+        self._back_after_s = 0.0
         self._numbers = 0
         self._busy: dict[Node, str] = {}
         """What each process is at."""
@@ -118,6 +119,16 @@ class Desks:
         cluster.network.power_on(machine.host)
         cluster.recorder.life(node.name, "started")
         machine.task = cluster.loop.spawn(node, self._live(machine, node), name=f"{node.name} run")
+
+    def doom(self, after_s: float) -> bool:
+        """Kill the desk that next commits a lot, amid its commits, and start it later; False where no lot is left."""
+        self._back_after_s = after_s
+        return self._loading.doom()
+
+    def _dies(self, node: Node) -> None:
+        machine = next(each for each in self.machines if each.node is node)
+        self._cluster.later(0.0, lambda: self._cluster.crash(machine))
+        self._cluster.later(self._back_after_s, self.start)
 
     def left(self) -> list[str]:
         """What is not over yet, a line each."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from framework.client.dialogue.lot_records import Decided
-from framework.client.dialogue.lot_steps import Write
+from framework.client.dialogue.lot_steps import CommitSome, Write
 from framework.client.dialogue.lots import Lots
 from framework.client.producer import Producer
 from framework.errors import FrameworkError
@@ -30,8 +31,11 @@ AGAIN_S = 0.3
 class Loading:
     """The lots of one cluster."""
 
-    def __init__(self, recorder: Recorder, chance: Stream, topic: str, deals: int) -> None:
-        self._recorder, self._chance, self._topic = recorder, chance, topic
+    def __init__(
+        self, recorder: Recorder, chance: Stream, topic: str, deals: int, dies: Callable[[Node], None]
+    ) -> None:
+        self._recorder, self._chance, self._topic, self._dies = recorder, chance, topic, dies
+        self._is_doomed = False
         self.left = deals // DEALS_A_LOT
         self._lot = 0
         self._busy: Node | None = None
@@ -82,8 +86,18 @@ class Loading:
     def lots_of(self, node: Node, producer: Producer) -> Lots:
         """Those of one process, which it is asked about from its start on."""
         if node.name not in self._known:
-            self._known[node.name] = _ToldLots(producer, self._decided)
+            self._known[node.name] = _ToldLots(producer, self._decided, partial(self._fate, node))
         return self._known[node.name]
+
+    def doom(self) -> bool:
+        """Have the next process that commits a lot die amid that; False where no lot is left."""
+        self._is_doomed = bool(self.left)
+        return self._is_doomed
+
+    def _fate(self, node: Node) -> Callable[[], None] | None:
+        """How the process dies, if it does now."""
+        is_doomed, self._is_doomed = self._is_doomed, False
+        return partial(self._dies, node) if is_doomed else None
 
     def _decided(self, lot: int) -> None:
         self._note(LotDecided(self._recorder.loop.now, self._recorder.who, lot))
@@ -94,15 +108,21 @@ class Loading:
 
 
 class _ToldLots(Lots):
-    """Lots that say when a decision leaves for its broker."""
+    """Lots that say when a decision leaves for its broker, and whose process may die amid its commits."""
 
-    def __init__(self, producer: Producer, decides: Callable[[int], None]) -> None:
+    def __init__(
+        self, producer: Producer, decides: Callable[[int], None], fate: Callable[[], Callable[[], None] | None]
+    ) -> None:
         super().__init__(producer, NAME, records=RECORDS, unconfirmed="1s", patience="6s")
-        self._decides = decides
+        self._decides, self._fate = decides, fate
 
     async def _taken(self, step: object) -> Any:
         if isinstance(step, Write):
             for record in step.records:
                 if isinstance(record, Decided):
                     self._decides(record.lot)
+        if isinstance(step, CommitSome) and (dies := self._fate()) is not None:
+            await super()._taken(CommitSome(step.halves[: -(-len(step.halves) // 2)], step.in_order))
+            dies()
+            await asyncio.Event().wait()
         return await super()._taken(step)
