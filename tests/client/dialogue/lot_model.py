@@ -53,6 +53,7 @@ class Field:
         self.late: list[Callable[[], None]] = []
         """Commits that are still to take place, or not."""
         self.late_records: list[bytes] = []
+        self.halves: list[HalfMessage] = []
         self.lot_of: dict[str, int] = {}
         self.begun: dict[int, None] = {}
         """Lots with a decision."""
@@ -74,7 +75,7 @@ class Field:
         lot = self.lot_of[half.message_id]
         assert lot in self.begun, f"{half.message_id} is seen before lot {lot} was decided"
         if not self.is_stock and self.ends.setdefault(half.message_id, "commit") != "commit":
-            raise AssertionError(f"{half.message_id} was rolled back, and is to be committed")
+            raise AssertionError(f"{half.message_id} of lot {lot} was rolled back, and is to be committed")
         if self.is_stock or half.message_id not in self.stored[half.queue]:
             self.stored[half.queue].append(half.message_id)
 
@@ -89,6 +90,11 @@ class Field:
             self.late.pop()()
         while self.late_records and self.chance.random() < 0.2:
             self.records.append(self.late_records.pop(0))
+
+    def some_questions_come(self) -> None:
+        """About any half message that a broker holds: also of a lot that is being committed."""
+        if self.halves and self.chance.random() < 0.2:
+            self.ask_about(self.chance.choice(self.halves))
 
     def ask_about(self, half: HalfMessage) -> None:
         """A broker asks, and does what it is told: never "commit"."""
@@ -106,6 +112,7 @@ class Process:
         self.halves = [
             HalfMessage(field.chance.choice(QUEUES), number, number, f"{lot}.{number}@{name}") for number in range(rows)
         ]
+        field.halves += self.halves
         field.lot_of |= {half.message_id: lot for half in self.halves}
         self.steps: Steps = settling(lot, name, self.halves, in_order=in_order)
         self.step: Step | None = next(self.steps)
@@ -130,6 +137,7 @@ class Process:
 
     def _may_die(self) -> None:
         self.field.some_late_ones_arrive()
+        self.field.some_questions_come()
         if self.field.chance.random() < self.trouble:
             raise Died
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from framework.client.dialogue import lot_steps
 from framework.client.dialogue.halves import HalfMessage, packed, unpacked
 from framework.client.dialogue.lot_records import Claimed, Decided, Done, Piece, Standing, body_of, decision, record_in
-from framework.client.dialogue.lot_steps import said_of
+from framework.client.dialogue.lot_steps import Step, said_of
 from framework.errors import ProtocolError
 from framework.model.queue import MessageQueue
 from tests.client.dialogue import lot_model
@@ -33,7 +35,13 @@ def test_each_message_of_a_lot_is_there_once(seed: int, is_stock: bool, trouble:
     played(Random(seed), is_stock=is_stock, trouble=trouble)
 
 
-@pytest.mark.parametrize("mistake", ["no pause", "no look", "no claim", "the last decision counts", "no decision"])
+MISTAKES = [
+    "no pause", "no look", "no claim", "the last decision counts", "no decision", "what is not confirmed is left",
+    "a question rolls back",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_in_the_steps_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What each part of it is for: without it a stock broker has a message twice, or one is lost."""
     if mistake == "no pause":
@@ -45,6 +53,10 @@ def test_a_mistake_in_the_steps_is_found(mistake: str, monkeypatch: pytest.Monke
         monkeypatch.setattr(lot_steps, "_hold", lambda standing, token: None)
     elif mistake == "the last decision counts":
         monkeypatch.setattr(Standing, "after", _last_counts(Standing.after))
+    elif mistake == "what is not confirmed is left":
+        monkeypatch.setattr(Process, "_take", _all_confirmed(Process._take))
+    elif mistake == "a question rolls back":
+        monkeypatch.setattr(lot_model, "said_of", lambda standing, lot: "rollback")
     else:
         monkeypatch.setattr(Process, "_take", _with(Process._take, lot_steps.Write, None))
         monkeypatch.setattr(lot_model.Field, "standing", lambda self: Standing())
@@ -55,7 +67,15 @@ def test_a_mistake_in_the_steps_is_found(mistake: str, monkeypatch: pytest.Monke
 
 def _played_often() -> None:
     for seed in range(3_000):
-        played(Random(seed), is_stock=True, trouble=0.2)
+        played(Random(seed), is_stock=seed % 4 > 0, trouble=0.2)
+
+
+def _all_confirmed(take: Callable[[Process, Step], Any]) -> Callable[[Process, Step], Any]:
+    def taken(self: Process, step: Step) -> Any:
+        answer = take(self, step)
+        return [] if isinstance(step, lot_steps.CommitSome) else answer
+
+    return taken
 
 
 class _Never:
