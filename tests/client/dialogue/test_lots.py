@@ -21,7 +21,7 @@ from framework.client.dialogue.lot_steps import CommitSome
 from framework.errors import BrokerUnreachable, ConfigurationError, Refused
 from framework.mistakes import MessageWrong
 from framework.model.message import SHARDING_KEY
-from framework.model.reserved import HALF_TOPIC
+from framework.model.reserved import GIVEN_UP_TOPIC, HALF_TOPIC
 from framework.net.real_world import real_world
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
@@ -84,6 +84,20 @@ def test_a_lot_is_seen_when_it_is_settled_and_once_however_often_that_is() -> No
         assert 10 == len(bodies(broker, "paid"))
         await again.settle(2, [])
         assert await again.is_decided(2)
+
+    with_lots(story)
+
+
+def test_what_a_broker_has_given_up_is_settled_all_the_same() -> None:
+    """As where nobody answered its questions: then it no longer asks, and the half message is where it was."""
+
+    async def story(broker: Broker, producer: Producer, lots: Lots) -> None:
+        broker.nodes[0].switches.put("transactionCheckMax", "1")
+        prepared = [await lots.prepare(rows(5))]
+        await until(lambda: 5 == len(bodies(broker, GIVEN_UP_TOPIC)))
+        for _ in range(2):
+            await lots.settle(0, prepared)
+            assert texts(5) == bodies(broker, "paid")
 
     with_lots(story)
 
