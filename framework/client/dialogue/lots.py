@@ -170,7 +170,7 @@ class Lots:
 
     async def _prepared(self, message: Message) -> HalfMessage:
         """Under a new id at each attempt: a half message that nobody knows of is committed by nobody."""
-        return await self._insisting(partial(self._attempt, _without_id(message)))
+        return await self._insisting(partial(self._attempt, _bare(message)))
 
     async def _attempt(self, message: Message) -> HalfMessage:
         stored, half = await prepare(self._producer, message)
@@ -274,16 +274,17 @@ class Lots:
         return isinstance(error, BrokerUnreachable) or error.code in _PASSING
 
 
-def _without_id(message: Message) -> Message:
-    """By its id it is known whether a half message was committed, so it has one of ours: copies of other messages bring
-    theirs, and two of these may be alike.
+def _bare(message: Message) -> Message:
+    """Without what a copy of another message may bring. By its id it is known whether a half message was committed, so
+    it has one of ours: of theirs two may be alike. And behind its own time for a check a broker refuses each commit.
     """
-    if UNIQUE_KEY not in message.properties:
+    if _BROUGHT.isdisjoint(message.properties):
         return message
-    kept = {name: text for name, text in message.properties.items() if name != UNIQUE_KEY}
+    kept = {name: text for name, text in message.properties.items() if name not in _BROUGHT}
     return Message(message.topic, message.body, properties=kept)
 
 
+_BROUGHT = frozenset({UNIQUE_KEY, "CHECK_IMMUNITY_TIME_IN_SECONDS"})
 _PASSING = frozenset({
     ResponseCode.SYSTEM_ERROR, ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.GO_AWAY,
     ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT,

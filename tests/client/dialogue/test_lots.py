@@ -227,6 +227,17 @@ def test_messages_that_bring_one_id_are_looked_for_one_by_one() -> None:
     with_lots(story)
 
 
+def test_a_message_s_own_time_for_a_check_does_not_stop_its_commit() -> None:
+    """Behind it brokers refuse each end that is no answer to a question, and a lot may take longer."""
+
+    async def story(broker: Broker, producer: Producer, lots: Lots) -> None:
+        copy = Message("paid", "row-0", properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "0"})
+        await lots.settle(0, [await lots.prepare([copy])])
+        assert texts(1) == bodies(broker, "paid")
+
+    with_lots(story)
+
+
 def test_the_order_of_a_key_is_kept() -> None:
     async def story(broker: Broker, producer: Producer, lots: Lots) -> None:
         messages = [Message("paid", f"{number:03}", order_key=f"k{number % 3}") for number in range(60)]
