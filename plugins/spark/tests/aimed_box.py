@@ -1,12 +1,14 @@
 """A plugin of the built-in broker, for tests: SIGKILL as soon as it is asked for what the file AIM names.
 
-The file has one of KINDS and a number: at the how manieth such request. It is gone once the broker is.
+The file has one of KINDS and a number: at the how manieth such request. It is gone once the broker is. With a third
+word, `held`, the broker lives, and answers nobody until the file `aim.held` is gone, which AIM becomes then.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -38,8 +40,15 @@ class Aimed:
     def look(self, asked: BoxRequest) -> None:
         if not self._aim.exists():
             return
-        kind, number = self._aim.read_text().split()
+        kind, number, *held = self._aim.read_text().split()
         self._asked += KINDS[kind](asked)
-        if self._asked >= int(number):
+        if self._asked < int(number):
+            return
+        if held:
+            self._asked, there = 0, self._aim.with_suffix(".held")
+            self._aim.rename(there)
+            while there.exists():
+                time.sleep(0.01)
+        else:
             self._aim.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
