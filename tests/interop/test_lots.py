@@ -14,6 +14,7 @@ from framework import Lots, Message, Producer, transaction_check
 from framework.client.dialogue.halves import HalfMessage
 from framework.client.dialogue.lot_records import PIECE_BYTES, Piece
 from framework.client.dialogue.lot_steps import CommitSome
+from framework.model.reserved import GIVEN_UP_TOPIC
 from framework.reading import Reader, ReaderSettings
 from tests.interop.cluster import Cluster, Shape
 from tests.interop.java_peer import JavaPeer
@@ -150,3 +151,30 @@ def test_a_broker_that_forgets_what_it_has_committed_asks_and_nothing_is_doubled
         print(f"asked about {len({body for body, _ in asked})} messages again")  # what the kill was for
         assert "commit" not in {said for _, said in asked}
         assert expected("row", 50) + expected("next", 10) == bodies_of(place.name_server, topic)
+
+
+@pytest.mark.long
+def test_what_a_stock_broker_has_given_up_is_settled_once(
+    nursery: Nursery, tmp_path_factory: pytest.TempPathFactory, numbers: Callable[[], str]
+) -> None:
+    """Nobody answered its questions, so it moved the half messages away, and keeps them where they were."""
+    settings = {**SOON, "transactionCheckMax": "1"}
+    with Cluster(tmp_path_factory.mktemp("giving-up"), nursery, Shape(settings=settings)) as cluster:
+        place = Place(cluster.name_server, numbers)
+        topic = place.made_topic(queues=2)
+
+        def are_given_up() -> bool:
+            return expected("row", 20).keys() <= bodies_of(place.name_server, GIVEN_UP_TOPIC).keys()
+
+        async def story() -> None:
+            async with Producer(name_servers=place.name_server, group=f"loader-of-{topic}") as producer:
+                lots = Lots(producer, "nightly", records=f"{topic}-lots")
+                await lots.create_records()
+                prepared = [await lots.prepare(rows(topic, "row", 20, 0))]
+                await asyncio.to_thread(wait_until, are_given_up, "half messages that are given up", 120)
+                await lots.settle(0, prepared)
+                following = Lots(producer, "nightly", records=f"{topic}-lots")
+                await following.settle(0, [await following.prepare(rows(topic, "row", 20, 0))])
+
+        asyncio.run(story())
+        assert expected("row", 20) == bodies_of(place.name_server, topic)
