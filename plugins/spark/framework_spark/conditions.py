@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 from framework.model.queue import MessageQueue
+from framework.model.subscription import BLANKS
 from framework_spark.offsets import Assigned
 
 Token: TypeAlias = tuple[str, str]
@@ -21,12 +22,13 @@ Token: TypeAlias = tuple[str, str]
 
 _TOKENS = re.compile(
     r"""
-    \s+
+    [ \t\n\r\f\v]+
     | (?P<comment>--|/\*)
     | (?P<text>'[^'\\]*'(?!'))
-    | (?P<strange>['"\\])
-    | (?P<number>\d+(?![\w.]))
+    | (?P<strange>['"\\;])
+    | (?P<number>[0-9]{1,18}(?![\w.]))
     | (?P<name>[^\W\d]\w*|`[^`]+`)
+    | (?P<odd>\w+)
     | (?P<sign><=>|<>|!=|<=|>=|==|[=<>(),\-]|.)
     """,
     re.VERBOSE | re.DOTALL,
@@ -41,11 +43,26 @@ _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
     ">": lambda one, other: one > other,
     ">=": lambda one, other: one >= other,
 }
+_VARIABLE = "${"
+"""Spark puts a setting's value in its place, before it reads the text."""
 _TURNED_ROUND = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_TIME = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"([ T]([01][0-9]|2[0-3]):[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?( ?(Z|UTC|[+-](0[0-9]|1[0-7]):[0-5][0-9]))?)?"
+)
 _TEXTS, _NUMBERS = frozenset({"topic", "broker", "tag"}), frozenset({"queueid", "offset"})
 _INSTANT = "storetime"
 _KNOWN = _TEXTS | _NUMBERS | {_INSTANT}
 FOREVER = 1 << 62
+
+
+class Stamp(NamedTuple):
+    """A literal as `timestamp'...'`, which is no text."""
+
+    text: str
+
+
+Literal: TypeAlias = int | str | Stamp
 
 
 class Condition(NamedTuple):
@@ -104,6 +121,8 @@ class Parts:
     """Texts for Spark."""
     rest_names: set[str] = field(default_factory=set)
     """Every name in the rest, in lower case: some of them are columns."""
+    rest_may_name_all: bool = False
+    """Whether the rest may mean columns that it does not name, as `hash(*)` does."""
 
 
 def parts_of(text: str, zone: tzinfo | None = None, *, streaming: bool = False, tags: bool = True) -> Parts:
@@ -118,6 +137,7 @@ def parts_of(text: str, zone: tzinfo | None = None, *, streaming: bool = False, 
         if where is None or condition is None:
             found.rest.append(part)
             found.rest_names.update(value.strip("`").lower() for kind, value in tokens if kind == "name")
+            found.rest_may_name_all |= _may_name_all(part, tokens)
         else:
             found.where = where
             found.obeyed.append(_text_of(condition))
@@ -133,28 +153,45 @@ def _conjuncts(text: str) -> Iterator[tuple[str, list[Token]]]:
     tokens = [each for each in tokens if each[0]]  # white space has no kind
     plain = [(kind, value) for kind, value, _, _ in tokens]
     words = [value.upper() if kind == "name" else value for kind, value in plain]
+    cuts = [] if _VARIABLE in text or any(kind in {"comment", "strange"} for kind, _ in plain) else _cuts(words)
+    bounds = [-1, *cuts, len(tokens)]
+    if any(after - before < 2 for before, after in pairwise(bounds)):
+        bounds = [-1, len(tokens)]  # an AND with nothing beside it, which is a mistake
+    for before, after in pairwise(bounds):
+        part = tokens[before + 1 : after]
+        if part:
+            yield text[part[0][2] : part[-1][3]], plain[before + 1 : after]
+
+
+def _cuts(words: Sequence[str]) -> list[int]:
+    """Where the outermost ANDs are; none where that is not sure."""
     cuts: list[int] = []
     depth = betweens = 0
     for at, word in enumerate(words):
         depth += (word in {"(", "["}) - (word in {")", "]"})
+        if depth < 0:
+            return []
         if depth:
             continue
         if word in {"OR", "CASE"}:  # an AND binds tighter than the one, and may stand in the other
-            cuts = []
-            break
+            return []
         if word == "BETWEEN":
             betweens += 1
         elif word == "AND" and betweens:
             betweens -= 1
         elif word == "AND":
             cuts.append(at)
-    if any(kind in {"comment", "strange"} for kind, _ in plain):
-        cuts = []
-    bounds = [-1, *cuts, len(tokens)]
-    for before, after in pairwise(bounds):
-        part = tokens[before + 1 : after]
-        if part:
-            yield text[part[0][2] : part[-1][3]], plain[before + 1 : after]
+    return [] if depth else cuts
+
+
+def _may_name_all(part: str, tokens: Sequence[Token]) -> bool:
+    """Whether it may mean columns by something else than a name: a star that multiplies nothing, a name in quotes."""
+    stars = (at for at, token in enumerate(tokens) if token == ("sign", "*"))
+    return (
+        _VARIABLE in part
+        or any(kind == "strange" or (kind == "name" and value.upper() == "IDENTIFIER") for kind, value in tokens)
+        or any(not at or tokens[at - 1][1] in {"(", ",", "."} for at in stars)
+    )
 
 
 # Understanding
@@ -162,6 +199,8 @@ def _conjuncts(text: str) -> Iterator[tuple[str, list[Token]]]:
 
 def _condition(tokens: Sequence[Token], zone: tzinfo | None) -> Condition | None:
     """None for whatever is not surely one of the few shapes that are understood."""
+    if any(_VARIABLE in value for _, value in tokens):
+        return None
     while len(tokens) > 2 and tokens[0][1] == "(" and tokens[-1][1] == ")" and _is_one_pair(tokens):
         tokens = tokens[1:-1]
     words = [value.upper() if kind == "name" else value for kind, value in tokens]
@@ -198,7 +237,7 @@ def _column(token: Token) -> str | None:
     return name if token[0] == "name" and name in _KNOWN else None
 
 
-def _literal(tokens: Sequence[Token]) -> tuple[int | str | None, Sequence[Token]]:
+def _literal(tokens: Sequence[Token]) -> tuple[Literal | None, Sequence[Token]]:
     """The literal that they begin with, and what is behind it."""
     match tokens:
         case [("number", digits), *_]:
@@ -208,17 +247,17 @@ def _literal(tokens: Sequence[Token]) -> tuple[int | str | None, Sequence[Token]
         case [("text", quoted), *_]:
             return quoted[1:-1], tokens[1:]
         case [("name", name), ("text", quoted), *_] if name.upper() == "TIMESTAMP":
-            return quoted[1:-1], tokens[2:]
+            return Stamp(quoted[1:-1]), tokens[2:]
     return None, tokens
 
 
-def _only_literal(tokens: Sequence[Token]) -> int | str | None:
+def _only_literal(tokens: Sequence[Token]) -> Literal | None:
     literal, rest = _literal(tokens)
     return None if rest else literal
 
 
-def _list(tokens: Sequence[Token]) -> list[int | str | None]:
-    values: list[int | str | None] = []
+def _list(tokens: Sequence[Token]) -> list[Literal | None]:
+    values: list[Literal | None] = []
     rest = tokens
     while rest:
         literal, rest = _literal(rest)
@@ -230,34 +269,35 @@ def _list(tokens: Sequence[Token]) -> list[int | str | None]:
     return values
 
 
-def _checked(column: str, sign: str, literals: Sequence[int | str | None], zone: tzinfo | None) -> Condition | None:
+def _checked(column: str, sign: str, literals: Sequence[Literal | None], zone: tzinfo | None) -> Condition | None:
     """With values of the column's kind; Spark would cast others, by rules of its own."""
     values: list[Any] = []
     for literal in literals:
         if (column in _NUMBERS and isinstance(literal, int)) or (column in _TEXTS and isinstance(literal, str)):
             values.append(literal)
-        elif column == _INSTANT and isinstance(literal, str) and (when := _instant(literal, zone)) is not None:
+        elif column == _INSTANT and isinstance(literal, str | Stamp) and (when := _instant(literal, zone)) is not None:
             values.append(when)
         else:
             return None
     return Condition(column, sign, tuple(values)) if values else None
 
 
-def _instant(text: str, zone: tzinfo | None) -> datetime | None:
-    if not re.fullmatch(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?( ?(Z|UTC|[+-]\d\d:\d\d))?)?", text):
+def _instant(literal: str | Stamp, zone: tzinfo | None) -> datetime | None:
+    text = literal.text if isinstance(literal, Stamp) else literal
+    if not _TIME.fullmatch(text):
         return None
     try:
         when = datetime.fromisoformat(re.sub(r" ?(Z|UTC)$", "+00:00", text).replace(" +", "+").replace(" -", "-"))
-    except ValueError:
+        if when.tzinfo is None:
+            if zone is None:
+                return None
+            when = when.replace(tzinfo=zone)
+            # Where clocks are set an hour is twice there or never, and Spark decides what is meant.
+            if when.utcoffset() != when.replace(fold=1).utcoffset():
+                return None
+        return when.astimezone(UTC)
+    except (ValueError, OverflowError):  # no such day; before the first year or after the last
         return None
-    if when.tzinfo is None:
-        if zone is None:
-            return None
-        when = when.replace(tzinfo=zone)
-        # Where clocks are set an hour is twice there or never, and Spark decides what is meant.
-        if when.utcoffset() != when.replace(fold=1).utcoffset():
-            return None
-    return when.astimezone(UTC)
 
 
 # Obeying
@@ -293,7 +333,7 @@ def _narrowed(where: Where, condition: Condition) -> Where:
 
 def _may_be_asked_for(tag: str) -> bool:
     """Whether a broker understands it as one tag."""
-    return tag not in {"", "*"} and tag.strip() == tag and "|" not in tag
+    return tag not in {"", "*"} and tag.strip(BLANKS) == tag and "|" not in tag
 
 
 def _range(sign: str, up: Sequence[int], down: Sequence[int]) -> tuple[int, int]:

@@ -49,6 +49,10 @@ def _frame(
 ) -> DataFrame:  # fmt: skip
     given = {name: _text(value) for name, value in options.items() if value is not None}
     names = {name.lower() for name in given}
+    if where is not None and not isinstance(where, str):
+        raise SparkMisused(
+            f"read(where=...): write a text, not {type(where).__name__}; a Column is for the frame's where()"
+        )
     if where is not None and "where" in names:
         raise SparkMisused("read: where is given twice; join the two by AND")
     known = _schema(given)
@@ -56,7 +60,7 @@ def _frame(
     parts = Parts()
     if where is not None and where.strip():
         parts = parts_of(where, _zone(spark), streaming=streaming, tags=not names & {"tags", "sql"})
-    needed = _with_those_of(parts.rest_names, wanted, known)
+    needed = _with_those_of(known.names if parts.rest_may_name_all else parts.rest_names, wanted, known)
     frame: DataFrame = (
         reader.format("rocketmq")
         .options(**given, **({"where": " AND ".join(parts.obeyed)} if parts.obeyed else {}))
@@ -65,8 +69,14 @@ def _frame(
     )
     if parts.rest:
         warn(f"where: Spark filters {' AND '.join(parts.rest)}; the source reads {_said(parts)}")
-        frame = frame.where(" AND ".join(f"({part})" for part in parts.rest) if len(parts.rest) > 1 else parts.rest[0])
-    return frame if needed.names == wanted else frame.select(*(f"`{name}`" for name in wanted))
+        # As part of an AND, since Spark makes a boolean of a text there; and the whole as it was written.
+        split = " AND ".join(["true", *(f"({part})" for part in parts.rest)])
+        frame = frame.where(split if parts.obeyed else where or "")
+    return frame if needed.names == wanted else frame.select(*map(_quoted, wanted))
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
 
 
 def _said(parts: Parts) -> str:
@@ -89,6 +99,8 @@ def _checked(columns: Sequence[str] | None, known: StructType) -> list[str]:
     if isinstance(columns, str):
         raise SparkMisused(f"read(columns={columns!r}): write a list, columns=[{columns!r}]")
     right = {name.lower(): name for name in known.names}
+    if others := [type(name).__name__ for name in columns if not isinstance(name, str)]:
+        raise SparkMisused(f"read(columns=...): write names, not {others[0]}")
     for name in columns:
         if name.lower() not in right:
             hint = nearest(name, known.names) or "; name a property in propertyColumns"

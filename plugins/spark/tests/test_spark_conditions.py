@@ -66,6 +66,12 @@ def test_what_is_understood(text: str, where: Where) -> None:
         "offset is null", "offset = 3 -- and so on", "queueId = 1 /* and */ and offset = 2", "offset =", "= 5",
         "offset in ()",
         "offset in (1,)", "(offset = 3) = (queueId = 1)",
+        "tag = timestamp'2026-01-31 12:00:00'", "topic in (timestamp'2026-01-31')", "offset = \u0663",
+        "offset < 9999999999999999999", f"offset < {'9' * 5000}", "tag = '${x}'", "offset > 5 and ${x}",
+        "and offset = 1", "offset = 1 and", "offset = 1 and and queueId = 2", "offset = 1 and queueId = 2)",
+        "queueId = 1 ; and offset = 3", "offset > 5and queueId", "queueId = 1\u00a0", "tag = '\x01red'",
+        "storeTime > '2026-01-31 24:00:00'", "storeTime > '2026-01-31 12:00:00+19:00'", "storeTime > '0000-01-01'",
+        "storeTime > '9999-12-31 23:59:59-17:00'", "storeTime > timestamp'0001-01-01 00:00:00+17:00'",
     ],
 )  # fmt: skip
 def test_whatever_is_not_understood_for_sure_is_spark_s_and_whole(text: str) -> None:
@@ -88,6 +94,17 @@ def test_it_is_split_at_the_outermost_ands_alone() -> None:
         "exists(array(1), x -> x = 1 and true)",
     ] == parts.rest
     assert {"tag", "key", "body"} <= parts.rest_names
+
+
+@pytest.mark.parametrize(
+    ("rest", "may_name_all"),
+    [
+        ("hash(*) > 0", True), ("hash(key, *) > 0", True), ("size(array(t.*)) = 1", True), ("${x}", True),
+        ("identifier('key') = 'a'", True), ('"key" = 1', True), ("offset * 2 = 4", False), ("key = 'a*'", False),
+    ],
+)  # fmt: skip
+def test_a_rest_may_mean_columns_that_it_does_not_name(rest: str, may_name_all: bool) -> None:
+    assert may_name_all == parts_of(f"{rest} and 1 = 1").rest_may_name_all
 
 
 def test_a_time_without_a_zone_is_the_session_s_and_spark_s_where_it_is_twice() -> None:

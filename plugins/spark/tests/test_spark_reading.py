@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import framework_spark
 import pytest
+from framework_spark.conditions import Where, parts_of
 from framework_spark.options import NO_PUSHDOWN
+from framework_spark.schema import SCHEMA
+from pyspark.sql.types import StructType
 
 from framework import Message
 from framework.errors import ConfigurationError
+from framework.model.queue import MessageQueue
 from tests.reading.threads import ThreadBox
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -49,6 +55,8 @@ def frame(spark: Any, box: ThreadBox, filled: str) -> Callable[..., Any]:
         "storeTime >= '2026-01-01' and not tag <=> 'blue'",
         "storeTime < '2026-01-01'",
         "case when offset > 10 and tag = 'red' then queueId = 1 else false end and offset < 15",
+        "to_json(struct(*)) like '%c7%' and queueId = 1",
+        "identifier('key') = 'k2' and offset < 30",
     ],
 )
 def test_rows_are_those_of_spark_s_own_filter(frame: Callable[..., Any], where: str) -> None:
@@ -57,6 +65,107 @@ def test_rows_are_those_of_spark_s_own_filter(frame: Callable[..., Any], where: 
     wanted = frame().where(where).select(*columns).collect()
 
     assert sorted(wanted) == sorted(frame(columns=columns, where=where).collect())
+
+
+_SIGNS = ("=", "<>", "<", ">=")
+_NUMBERS = (
+    "5",
+    "-5",
+    "- 5",
+    "05",
+    "5L",
+    "5.0",
+    "5.",
+    "5e0",
+    "5BD",
+    "X'05'",
+    "'5'",
+    "true",
+    "null",
+    "(5)",
+    "9" * 18,
+    "9" * 30,
+)
+_TEXTS = (
+    "'red'", "'it''s'", "'it\\'s'", "r'red'", "'re' 'd'", '"red"', "x'726564'", "'r\u00e9d'", "'Red'", "' red'", "'*'",
+    "''", "'x and y'", "'-- x'", "'a||b'", "'${spark.app.name}'", "'\U0001f600'", "timestamp'2026-01-31'",
+    "date'2026-01-31'", "'red' collate utf8_lcase",
+)  # fmt: skip
+_TIMES = (
+    "2026-01-31", "2026-01-31 12:00", "2026-01-31T12:00:00Z", "2026-01-31 12:00:00 +01:00", "2026-01-31 12:00:00.0005",
+    "2026-10-25 02:30:00", "2026-03-29 02:30:00", "2026-03-29 03:00:00", "2026-01-31 12:00:00+18:00", "2026-1-31",
+    "2026-01-31 12", "2026-01-31 12:00:00 Europe/Berlin", "9999-12-31 23:59:59-17:00", "1900-01-01", "1769860800",
+)  # fmt: skip
+
+
+def _strange() -> list[str]:
+    """Conditions of every kind with every literal; some of them Spark refuses."""
+    found = [f"{column} {sign} {each}" for column in ("offset", "QueueId") for sign in _SIGNS for each in _NUMBERS]
+    found += [f"{each} < `offset`" for each in _NUMBERS] + [f"offset between {each} and 7" for each in _NUMBERS]
+    found += [f"queueId in ({each}, 1)" for each in _NUMBERS]
+    found += [f"{column} {sign} {each}" for column in ("tag", "broker") for sign in _SIGNS for each in _TEXTS]
+    found += [f"{each} = tag" for each in _TEXTS] + [f"tag in ({each}, 'blue')" for each in _TEXTS]
+    found += [f"storeTime {sign} '{each}'" for sign in _SIGNS for each in _TIMES]
+    found += [f"storeTime < {kind}'{each}'" for kind in ("timestamp", "timestamp_ntz", "date") for each in _TIMES]
+    return [*found, *(f"not {each}" for each in found[::7]), *(f"({each})" for each in found[::5])]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"timeZone": "UTC", "ansi": "true", "timestampType": "TIMESTAMP_LTZ"},
+        {"timeZone": "Europe/Berlin", "ansi": "false", "timestampType": "TIMESTAMP_NTZ"},
+    ],
+    ids=lambda settings: settings["timeZone"],
+)
+def test_what_the_source_obeys_means_what_spark_means(spark: Any, settings: dict[str, str]) -> None:
+    """All conditions at once, over rows that need no broker; in a session of each kind."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", settings["timeZone"])
+    session.conf.set("spark.sql.ansi.enabled", settings["ansi"])
+    session.conf.set("spark.sql.timestampType", settings["timestampType"])
+    tags = [
+        "red",
+        "blue",
+        "Red",
+        " red",
+        "r\u00e9d",
+        "it's",
+        "x and y",
+        "*",
+        "tests",
+        "${spark.app.name}",
+        "\U0001f600",
+        None,
+    ]
+    first = datetime(2026, 1, 31, 11, tzinfo=UTC)
+    times = [first + timedelta(minutes=30 * at) for at in range(4)]
+    times += [
+        datetime(2026, month, day, hour, 30, tzinfo=UTC) for month, day in ((3, 29), (10, 25)) for hour in range(4)
+    ]
+    rows = [(("broker-a", "red")[at % 2], at % 3, at, tags[at], times[at]) for at in range(len(tags))]
+    columns = ("broker", "queueId", "offset", "tag", "storeTime")
+    frame = session.createDataFrame(rows, StructType([SCHEMA[name] for name in columns]))
+    parts = {text: parts_of(text, ZoneInfo(settings["timeZone"])) for text in _strange()}
+    obeyed = {text: found.where for text, found in parts.items() if not found.rest}
+
+    assert 150 < len(obeyed) < len(parts) - 150
+    said = frame.selectExpr(*(f"{text} as `{at}`" for at, text in enumerate(obeyed))).collect()
+    for at, (text, where) in enumerate(obeyed.items()):
+        wanted = [row for row, holds in zip(rows, said, strict=True) if holds[at]]
+        assert wanted == [row for row in rows if _admits(where, row)], text
+
+
+def _admits(where: Where, row: tuple[Any, ...]) -> bool:
+    broker, number, offset, tag, stored = row
+    ms = int(stored.timestamp() * 1000)
+    return (
+        where.admits(MessageQueue("told", broker, number))
+        and where.begin <= offset < where.end
+        and (where.since_ms is None or where.since_ms <= ms)
+        and (where.until_ms is None or ms < where.until_ms)
+        and (where.tags is None or tag in where.tags)
+    )
 
 
 def test_only_the_columns_that_are_named_are_there_in_their_order(frame: Callable[..., Any]) -> None:
@@ -171,6 +280,8 @@ def test_a_stream_reads_the_queues_and_tags_that_it_is_told(
         ({"columns": []}, "name each column once, and at least one"),
         ({"columns": ["body", "Body"]}, "name each column once"),
         ({"where": "offset = 1", "WHERE": "offset = 2"}, "where is given twice"),
+        ({"where": object()}, "read(where=...): write a text, not object"),
+        ({"columns": [object()]}, "read(columns=...): write names, not object"),
     ],
 )
 def test_a_mistake_is_named_before_anything_is_read(
