@@ -21,6 +21,8 @@ Assigned: TypeAlias = frozenset[tuple[str, str, int]]
 Lasts: TypeAlias = Mapping[MessageQueue, tuple[int, ...]]
 """Of queues, when the last message that was read was stored, and where in its broker's log: a Head."""
 _LAST = "(last) "
+_MOST = (1 << 63) - 1  # what RocketMQ's offsets and Java's numbers hold
+_LAST_MS = 253_402_300_799_999  # the year 9999
 
 
 class Range(NamedTuple):
@@ -127,16 +129,16 @@ def instants_of(text: str) -> Offsets:
 def instant_of(text: str) -> int:
     """Milliseconds since 1970, of a number or a time with its zone. ValueError for whatever else."""
     if text.isdecimal():
-        return int(text)
+        return _since_1970(int(text))
     when = datetime.fromisoformat(text)
     if when.tzinfo is None:
         raise ValueError("without a time zone")
-    return int(when.timestamp() * 1000)
+    return _since_1970(int(when.timestamp() * 1000))
 
 
 def assigned_of(text: str) -> Assigned:
     """`{"orders": {"broker-a": [0, 1]}}`, or `{"orders": [0, 1]}` of all brokers. ValueError for whatever else."""
-    found = frozenset(_assigned(json.loads(text)))
+    found = frozenset(_assigned(_json(text)))
     if not found:
         raise ValueError("no queue is named")
     return found
@@ -145,36 +147,59 @@ def assigned_of(text: str) -> Assigned:
 def _assigned(given: Any) -> Iterator[tuple[str, str, int]]:
     for topic, brokers in _pairs(given):
         for broker, numbers in [("", brokers)] if isinstance(brokers, list) else _pairs(brokers):
-            if not isinstance(numbers, list) or not all(type(number) is int and number >= 0 for number in numbers):
+            if not isinstance(numbers, list) or not all(_is_natural(number) for number in numbers):
                 raise ValueError(f"queues of {topic}: {numbers}")
             yield from ((topic, broker, number) for number in numbers)
 
 
 def _numbers_of(text: str, number_of: Callable[[Any], int]) -> Offsets:
     found: Offsets = {}
-    for topic, brokers in _pairs(json.loads(text)):
+    for topic, brokers in _pairs(_json(text)):
         if topic.startswith("("):
             continue  # no topic: somebody has copied a checkpoint's offsets
         for broker, queues in _pairs(brokers):
             for number, value in _pairs(queues):
-                if not number.isdecimal():
+                if not number.isdecimal() or str(int(number)) != number:
                     raise ValueError(f"queue {number}")
                 found.setdefault(topic, {}).setdefault(broker, {})[number] = number_of(value)
     return found
 
 
 def _offset(value: Any) -> int:
-    if type(value) is not int or value < EARLIEST:
+    if type(value) is not int or not EARLIEST <= value <= _MOST:
         raise ValueError(f"offset {value}")
     return value
 
 
 def _when(value: Any) -> int:
-    if type(value) is int and value >= 0:
-        return value
+    if type(value) is int:
+        return _since_1970(value)
     if isinstance(value, str):
         return instant_of(value)
     raise ValueError(f"time {value}")
+
+
+def _since_1970(when_ms: int) -> int:
+    """Microseconds and nanoseconds, written by mistake, are years that no calendar has."""
+    if not 0 <= when_ms <= _LAST_MS:
+        raise ValueError(f"time {when_ms}")
+    return when_ms
+
+
+def _is_natural(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= _MOST
+
+
+def _json(text: str) -> Any:
+    """As JSON has it, but no name twice in an object: of two that are alike one would be lost."""
+    return json.loads(text, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is there twice")
+    return found
 
 
 def _pairs(value: Any) -> list[tuple[str, Any]]:

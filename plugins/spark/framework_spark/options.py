@@ -260,6 +260,12 @@ def _lots(options: _Given, *, streaming: bool) -> LotOptions:
     )
 
 
+def _some_ms(text: str) -> int:
+    if not (found := to_ms(text)):
+        raise ValueError("no time at all")
+    return found
+
+
 def _natural(text: str) -> int:
     if (number := int(text)) < 0:
         raise ValueError("below 0")
@@ -285,9 +291,10 @@ def _settings(options: _Given, group: str) -> ReaderSettings:
             cert_file=options.text("tlsCertFile"),
             key_file=options.text("tlsKeyFile"),
         )
-    timeout = (
-        options.read("requestTimeout", to_ms, "a duration such as 10s") or ReaderSettings(servers).request_timeout_ms
-    )
+    elif useless := [name for name in ("tlsCaFile", "tlsCertFile", "tlsKeyFile") if options.text(name)]:
+        raise SparkMisused(f"option {useless[0]}: it means nothing without tls=true; nothing would be encrypted")
+    timeout = options.read("requestTimeout", _some_ms, "a duration such as 10s")
+    timeout = ReaderSettings(servers).request_timeout_ms if timeout is None else timeout
     return ReaderSettings(
         servers,
         request_timeout_ms=timeout,

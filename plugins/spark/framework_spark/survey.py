@@ -194,7 +194,11 @@ class Survey:
         offsets, instants = self._named(bound.queues), self._named(bound.instants)
         strangers = sorted((offsets.keys() | instants.keys()) - set(queues))
         if strangers:
-            raise SparkMisused(f"offsets of {strangers[0]}: there is no such queue among the {len(queues)} read")
+            name = option if strangers[0] in offsets else f"{option}ByTimestamp"
+            raise SparkMisused(
+                f"option {name}: {strangers[0]} is none of the {len(queues)} queues that are read; leave it out, or "
+                "name its topic in the option topic"
+            )
         ends = self._reader.max_offsets(queue for queue, offset in offsets.items() if offset >= 0)
         for queue, offset in offsets.items():
             if offset >= 0 and offset > (end := ends[queue] if queue in ends else self._reader.max_offset(queue)):

@@ -177,7 +177,7 @@ def test_a_beginning_that_is_to_come_is_refused_and_an_end_is_the_end(parts: tup
     "text",
     [
         "[]", "0", "{}", '{"orders": {}}', '{"orders": [-1]}', '{"orders": ["0"]}', '{"orders": [true]}',
-        '{"orders": {"a": 1}}',
+        '{"orders": {"a": 1}}', '{"orders": [0], "orders": [1]}', '{"orders": [9223372036854775808]}',
     ],
 )  # fmt: skip
 def test_what_assigns_no_queue_is_refused(text: str) -> None:
@@ -200,6 +200,16 @@ def test_what_assigns_no_queue_is_refused(text: str) -> None:
         ({"startingTimestamp": "5", "startingOffsetsByTimestampStrategy": "first"}, "write error or latest"),
         ({"endingOffsetsByTimestamp": "{}", "endingOffsets": "latest"}, "give either endingOffsets or"),
         ({"requestTimeout": "soon"}, "option requestTimeout='soon': write a duration"),
+        ({"requestTimeout": "0s"}, "option requestTimeout='0s': write a duration"),
+        ({"tlsCaFile": "ca.pem"}, "option tlsCaFile: it means nothing without tls=true; nothing would be encrypted"),
+        ({"startingTimestamp": "1700000000000000"}, "option startingTimestamp='1700000000000000': write milliseconds"),
+        ({"endingTimestamp": "1969-12-31T23:00:00Z"}, "option endingTimestamp='1969-12-31T23:00:00Z': write"),
+        ({"endingOffsetsByTimestamp": f'{{"a": {{"b": {{"0": {10**18}}}}}}}'}, "option endingOffsetsByTimestamp="),
+        ({"startingOffsets": f'{{"a": {{"b": {{"0": {1 << 63}}}}}}}'}, "option startingOffsets="),
+        ({"startingOffsets": '{"a": {"b": {"0": [1]}}}'}, "option startingOffsets="),
+        ({"startingOffsets": '{"a": {"b": {"0": -2.0}}}'}, "option startingOffsets="),
+        ({"startingOffsets": '{"a": {"b": {"0": 1, "0": 2}}}'}, "option startingOffsets="),
+        ({"startingOffsets": '{"a": {"b": {"00": 1}}}'}, "option startingOffsets="),
     ],
 )
 def test_what_cannot_work_is_named(options: dict[str, str], said: str) -> None:

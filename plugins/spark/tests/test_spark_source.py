@@ -186,7 +186,7 @@ def test_a_batch_of_nothing_is_nothing(box: ThreadBox, filled: str) -> None:
 
 
 def test_a_bound_for_a_queue_that_is_not_there_is_refused(box: ThreadBox, filled: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"offsets of {filled}@broker-a:99: there is no such queue"):
+    with pytest.raises(ConfigurationError, match=rf"option startingOffsets: {filled}@broker-a:99 is none of the"):
         batch_of(box, filled, startingOffsets=f'{{"{filled}": {{"broker-a": {{"99": 1}}}}}}')
 
 
