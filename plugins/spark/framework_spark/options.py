@@ -59,13 +59,14 @@ NO_PUSHDOWN = (
 _KAFKAS = {
     "subscribe": "write topic",
     "subscribePattern": "write topicPattern",
-    "groupIdPrefix": "write group",
+    "groupIdPrefix": "leave it out: reading joins no group; group names the one that gets a copy of the offsets",
     "includeHeaders": "leave it out: the column properties has what headers are there",
     "kafkaConsumer.pollTimeoutMs": "write requestTimeout, for one request, and brokerWait, for all of them",
     "fetchOffset.numRetries": "write fetchRetries, and brokerWait for how long a broker may be away",
     "fetchOffset.retryIntervalMs": "write brokerWait",
     "kafka.bootstrap.servers": "write nameServers, with the addresses of RocketMQ's name servers",
     "kafka.group.id": "write group",
+    "kafka.auto.offset.reset": "write startingOffsets",
 }
 _KAFKAS_BY_LOWER = {name.lower(): (name, instead) for name, instead in _KAFKAS.items()}
 _KAFKAS_KINDS = (

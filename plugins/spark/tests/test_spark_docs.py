@@ -32,6 +32,9 @@ KAFKA_S = [
     "failOnDataLoss", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition",
     "groupIdPrefix", "kafka.group.id", "includeHeaders", "startingOffsetsByTimestampStrategy",
+    "kafka.auto.offset.reset", "spark.sql.streaming.kafka.useDeprecatedOffsetFetching", "spark.kafka.clusters.*",
+    "spark.security.credentials.kafka.enabled", "spark.kafka.consumer.cache.*", "spark.kafka.producer.cache.*",
+    "spark.kafka.consumer.fetchedData.cache.*", "kafka.partitioner.class", "timestampType", "value",
 ]  # fmt: skip
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)

@@ -133,6 +133,8 @@ def test_a_sink_has_options_of_its_own() -> None:
         ("subscribepattern", "option subscribePattern is Kafka's; write topicPattern"),
         ("kafka.bootstrap.servers", "option kafka.bootstrap.servers is Kafka's; write nameServers"),
         ("kafka.group.id", "option kafka.group.id is Kafka's; write group"),
+        ("kafka.auto.offset.reset", "option kafka.auto.offset.reset is Kafka's; write startingOffsets"),
+        ("groupidprefix", "option groupIdPrefix is Kafka's; leave it out: reading joins no group"),
         ("includeheaders", "option includeHeaders is Kafka's; leave it out: the column properties"),
         ("kafkaconsumer.polltimeoutms", "option kafkaConsumer.pollTimeoutMs is Kafka's; write requestTimeout"),
         ("kafka.sasl.jaas.config", "option kafka.sasl.jaas.config is Kafka's; write credentials"),
