@@ -9,10 +9,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from framework_spark.conditions import EVERYWHERE, Condition, Where, parts_of
+from framework_spark.counting import Sums
 from framework_spark.datasource import RocketMQ
+from framework_spark.offsets import Range
 from framework_spark.options import source_options
 from framework_spark.schema import SCHEMA
-from framework_spark.source import StreamReader
+from framework_spark.source import Piece, StreamReader
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.datasource import CaseInsensitiveDict
@@ -239,15 +241,23 @@ def test_rows_are_those_without_it_that_hold(
 
 
 def test_only_the_messages_that_are_wanted_are_pulled(box: ThreadBox, topic: str) -> None:
-    """Sixteen of a hundred, in one piece of one queue."""
+    """Sixteen of a hundred, in one piece of one queue, by one pull; no more come from the broker."""
     for queue in range(4):
-        box.send(topic, [Message(topic, f"m{at}") for at in range(100)], queue=queue, broker="broker-a")
+        box.send(topic, [Message(topic, f"m{at:02}") for at in range(100)], queue=queue, broker="broker-a")
     with Reader(ReaderSettings((box.address,))) as reader:
         first = next(iter(reader.read(MessageQueue(topic, "broker-a", 3), 0, 1))).stored_ms[0]
     since = datetime.fromtimestamp(first / 1000, UTC).isoformat()
     options = {"nameservers": box.address, "topic": topic}
     options["where"] = f"queueId = 3 and offset between 5 and 20 and storeTime >= '{since}' and broker = 'broker-a'"
-    reader_ = RocketMQ(CaseInsensitiveDict(options)).reader(SCHEMA)
+    counted: dict[str, dict[str, int]] = {}
+
+    class Total:
+        def add(self, more: dict[str, dict[str, int]]) -> None:
+            Sums().addInPlace(counted, more)
+
+    source = RocketMQ(CaseInsensitiveDict(options))
+    source.totals = Total()
+    reader_ = source.reader(SCHEMA)
 
     (piece,) = reader_.partitions()
 
@@ -255,6 +265,11 @@ def test_only_the_messages_that_are_wanted_are_pulled(box: ThreadBox, topic: str
     assert list(range(5, 21)) == [
         row["offset"] for batch in reader_.read(piece) for row in batch.to_pylist()
     ]  # fmt: skip
+    wanted = counted[""]
+    whole = Range(piece.piece.queue, 0, 100)  # type: ignore[attr-defined]  # ours
+    assert 100 == sum(len(batch) for batch in reader_.read(Piece(whole)))
+    assert (1, 0) == (wanted["pulls"], wanted["empty_pulls"])
+    assert 16 * (counted[""]["bytes"] - wanted["bytes"]) == 100 * wanted["bytes"]
 
 
 def test_properties_may_be_columns_of_their_own(told: tuple[ThreadBox, list[dict[str, Any]]]) -> None:
