@@ -6,19 +6,20 @@ from framework_spark.splitting import side_effect_free
 
 if TYPE_CHECKING:
     from framework_spark.connection import cluster_of
+    from framework_spark.needs import column_hints
     from framework_spark.reading import read, read_stream
     from framework_spark.registry import SchemaRegistry, payload, schema_id
     from framework_spark.watching import Progress, ProgressListener, progress, reason
 
 __all__ = [
-    "Progress", "ProgressListener", "SchemaRegistry", "cluster_of", "payload", "progress", "read", "read_stream",
-    "reason", "schema_id", "side_effect_free",
+    "Progress", "ProgressListener", "SchemaRegistry", "cluster_of", "column_hints", "payload", "progress", "read",
+    "read_stream", "reason", "schema_id", "side_effect_free",
 ]  # fmt: skip
 
 _PLACES = {
     "Progress": "watching", "ProgressListener": "watching", "SchemaRegistry": "registry", "cluster_of": "connection",
-    "payload": "registry", "progress": "watching", "read": "reading", "read_stream": "reading", "reason": "watching",
-    "schema_id": "registry",
+    "column_hints": "needs", "payload": "registry", "progress": "watching", "read": "reading",
+    "read_stream": "reading", "reason": "watching", "schema_id": "registry",
 }  # fmt: skip
 
 

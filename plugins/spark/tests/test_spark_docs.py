@@ -57,7 +57,7 @@ def test_every_option_of_kafka_s_source_has_its_row_beside_ours() -> None:
 
 def test_a_consumer_drops_rows_that_spark_repeated(capfd: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {"__name__": __name__}
-    exec(EXAMPLES[8], names)
+    exec(EXAMPLES[9], names)
 
     with Harness(names["ledger"]) as desk:
         for row in (0, 1, 0, 2, 1):
@@ -130,7 +130,7 @@ def test_the_example_of_a_state_runs(spark: Any, tmp_path: Path) -> None:
 def _run_examples(
     spark: Any, box: ThreadBox, reader: Reader, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    python, batch, less, stream, handler, telling, splitting, writing, _, _, heads, *_, watching = EXAMPLES
+    python, batch, less, hinting, stream, handler, telling, splitting, writing, _, _, heads, *_, watching = EXAMPLES
     box.send("orders", [Message("orders", f"m{n}", tags="red" if n % 2 else "blue") for n in range(6)], queue=0)
     names: dict[str, Any] = {
         "spark": spark, "name_servers": box.address, "checkpoint": str(tmp_path / "checkpoint")
@@ -139,6 +139,9 @@ def _run_examples(
     exec(python, names)
     exec(batch, names)
     assert ["m1", "m3", "m5"] == [row.body for row in names["red"].collect()]
+
+    exec(hinting, names)
+    assert names["hints"][0] in hinting
 
     exec(less, names)
     assert [(3, b"m3")] == [tuple(row) for row in names["some"].collect()]
