@@ -202,8 +202,9 @@ def test_frames_of_every_way_of_reading_do_not_disturb_each_other(
 ) -> None:
     """Each beside all others in one query, and the whole topic at its begin and its end."""
 
-    def loaded(**options: str) -> Any:
+    def loaded(schema: str = "", **options: str) -> Any:
         reader = spark.read.format("rocketmq").option("nameServers", box.address)
+        reader = reader.schema(schema) if schema else reader
         return reader.options(**{"topic": filled, **options} if "assign" not in options else options).load()
 
     where = "queueId = 1 and offset >= 45"
@@ -216,6 +217,7 @@ def test_frames_of_every_way_of_reading_do_not_disturb_each_other(
         "option": (loaded(where="offset between 5 and 20"), 32),
         "tags": (loaded(tags="red"), 50),
         "assign": (loaded(assign=f'{{"{filled}": [1]}}'), 50),
+        "schema": (loaded("tag string"), 100),
         "single": (loaded(propertyColumns="color", properties="false", where="offset = 7").where("color = 'c7'"), 2),
     }  # fmt: skip
     for name, (each, _) in frames.items():
@@ -224,6 +226,8 @@ def test_frames_of_every_way_of_reading_do_not_disturb_each_other(
     counted = ", ".join(f"(select count(*) from way_{name})" for name in names)
 
     assert [frames[name][1] for name in names] == list(spark.sql(f"select {counted}").first())
+    joined = frames["everything"][0].join(frames["read"][0], "offset").where("queueId = 0")
+    assert 5 == joined.count(), "one is narrow, and the other one is not"
 
 
 def test_spark_s_own_filters_still_reach_no_source_in_python(frame: Callable[..., Any]) -> None:
@@ -238,6 +242,48 @@ def test_spark_s_own_filters_still_reach_no_source_in_python(frame: Callable[...
     with pytest.raises(Exception, match="option pushdown=true: Spark"):
         frame(pushdown=True).count()
     assert "SPARK-58551" in NO_PUSHDOWN
+
+
+def test_spark_still_gives_wrong_rows_to_a_source_that_takes_its_filters(spark: Any) -> None:
+    """When this fails, Spark has mended it, and `pushdown=true` may be had from that release on."""
+    from pyspark.sql.datasource import DataSource, DataSourceReader, GreaterThanOrEqual, InputPartition
+    from pyspark.sql.types import LongType, StructField
+
+    class Reader(DataSourceReader):
+        least = 0
+
+        def pushFilters(self, filters: Any) -> Any:  # noqa: N802  # Spark's name
+            for each in filters:
+                if isinstance(each, GreaterThanOrEqual):
+                    self.least = each.value
+                else:
+                    yield each
+
+        def partitions(self) -> list[InputPartition]:
+            return [InputPartition(self.least)]
+
+        def read(self, partition: InputPartition) -> Any:
+            yield from ((number,) for number in range(partition.value, 100))
+
+    class Numbers(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "numbers"
+
+        def schema(self) -> StructType:
+            return StructType([StructField("number", LongType())])
+
+        def reader(self, schema: StructType) -> Reader:
+            return Reader()
+
+    session = spark.newSession()
+    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    session.dataSource.register(Numbers)
+    whole = session.read.format("numbers").load()
+    top = whole.where("number >= 90")
+
+    assert [100, 10, 10] == [whole.count(), top.count(), whole.count()], "right were 100, 10, 100"
+    assert 20 == whole.union(top).count(), "right were 110"
 
 
 def test_a_stream_reads_the_queues_and_tags_that_it_is_told(
