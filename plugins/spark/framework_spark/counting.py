@@ -76,6 +76,10 @@ class Counting:
         # Made here, it is pickled by value, and the accumulator with it; a class of a module would go as its name.
         session.dataSource.register(type("CountedRocketMQ", (RocketMQ,), {"totals": self._totals}))
 
+    def has(self, query: str, batch: int) -> bool:
+        """Whether tasks of that batch were counted: not those of a query that was loaded before."""
+        return f"{query}/{batch}" in self._totals.value
+
     def of(self, query: str, batch: int | None = None) -> Reads:
         """Of one batch of a query; without a batch, of all its runs so far in this driver."""
         return Reads(**self._totals.value.get(query if batch is None else f"{query}/{batch}", {}))

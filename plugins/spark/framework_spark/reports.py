@@ -34,6 +34,13 @@ def seconds_behind(source: Mapping[str, Any]) -> int | None:
     return max(behind.get("seconds", {}).values(), default=None)
 
 
+def read_until(source: Mapping[str, Any]) -> dict[MessageQueue, int]:
+    """Up to where each queue was read: a queue of which nothing was read yet is where its first message is."""
+    ends, waiting = end_offsets(source), _dict(source.get("latestOffset")).get(BEHIND, {}).get("messages", {})
+    latest = offsets_in(source.get("latestOffset"))
+    return {queue: offset - waiting.get(str(queue), 0) for queue, offset in latest.items()} | ends if ends else ends
+
+
 def brokers_away(source: Mapping[str, Any]) -> dict[str, int]:
     """Broker that did not answer -> for how many seconds."""
     return dict(_dict(source.get("latestOffset")).get(AWAY, {}).get("seconds", {}))
@@ -58,7 +65,7 @@ def progress_facts(progress: Mapping[str, Any]) -> dict[str, str]:
 def progress_lag(progress: Mapping[str, Any]) -> dict[MessageQueue, int]:
     """Queue -> its messages that no batch had asked for when the newest one ended."""
     source = progress["sources"][0]
-    latest, end = offsets_in(source.get("latestOffset")), end_offsets(source)
+    latest, end = offsets_in(source.get("latestOffset")), read_until(source)
     return {queue: max(offset - end.get(queue, 0), 0) for queue, offset in latest.items()}
 
 

@@ -17,7 +17,7 @@ from framework_spark.causes import cause_of
 from framework_spark.counting import Counting, Reads
 from framework_spark.limit import is_connect
 from framework_spark.mistakes import SparkMisused
-from framework_spark.reports import brokers_away, end_offsets, offsets_in, seconds_behind
+from framework_spark.reports import brokers_away, offsets_in, read_until, seconds_behind
 
 QUERIES_MAX = 100  # whose newest report is kept
 
@@ -38,7 +38,7 @@ class Progress:
     start: Mapping[MessageQueue, int]
     """Empty in the first report of a query without a checkpoint."""
     end: Mapping[MessageQueue, int]
-    """Up to here the batch read."""
+    """Up to here the batch read; of a queue that no batch has read yet, where it begins."""
     latest: Mapping[MessageQueue, int]
     """The end of each queue when the batch was planned."""
     seconds_behind: int | None
@@ -46,7 +46,7 @@ class Progress:
     away: Mapping[str, int]
     """Broker that did not answer -> for how many seconds."""
     reads: Reads | None = None
-    """What the batch's tasks did at the brokers; None without a ProgressListener."""
+    """What the batch's tasks did at the brokers; None without a ProgressListener that counts the query."""
 
     @property
     def behind(self) -> dict[MessageQueue, int]:
@@ -112,7 +112,7 @@ def progress_of(report: Mapping[str, Any], reads: Reads | None = None) -> Progre
     seconds: list[int | None] = []
     for source in sources:
         start |= offsets_in(source.get("startOffset"))
-        end |= end_offsets(source)
+        end |= read_until(source)
         found = offsets_in(source.get("latestOffset"))
         latest |= found
         away |= brokers_away(source)
@@ -175,7 +175,9 @@ class ProgressListener(StreamingQueryListener):
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         key = str(event.progress.id)
         # By its batch: Spark tells of one while the next may be read already.
-        found = progress_of(event.progress, self._counting.of(key, event.progress.batchId))
+        batch = event.progress.batchId
+        is_counted = self._counting.has(key, batch) or not event.progress.numInputRows
+        found = progress_of(event.progress, self._counting.of(key, batch) if is_counted else None)
         if found is None:
             return
         self._newest.pop(key, None)  # so that the oldest is the first

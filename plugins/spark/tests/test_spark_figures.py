@@ -78,7 +78,10 @@ def batch(number: int, rows: int, took: int, *, latest: int = 100) -> dict[str, 
     source = {
         "startOffset": {"clicks": {"broker-a": {"0": 10 * number - rows}}},
         "endOffset": {"clicks": {"broker-a": {"0": 10 * number}}},
-        "latestOffset": {"clicks": {"broker-a": {"0": latest, "1": 7}}},
+        "latestOffset": {
+            "clicks": {"broker-a": {"0": latest, "1": 7}},
+            "(behind)": {"messages": {"clicks@broker-a:1": 7}},
+        },
     }
     times = {"triggerExecution": took, **({"addBatch": took} if rows else {})}
     read = 2 * rows  # as where the handler had two jobs

@@ -310,7 +310,10 @@ def test_a_session_of_one_s_own_is_asked_for() -> None:
 def test_the_picture_has_what_spark_says_of_the_newest_batch() -> None:
     source: dict[str, Any] = {
         "endOffset": json.dumps({"clicks": {"broker-a": {"0": 10, "1": 5}}}),
-        "latestOffset": {"clicks": {"broker-a": {"0": 12, "1": 105, "2": 3}}},
+        "latestOffset": {
+            "clicks": {"broker-a": {"0": 12, "1": 105, "2": 3}},
+            "(behind)": {"messages": {"clicks@broker-a:2": 3}},
+        },
     }
     progress = {"batchId": 7, "numInputRows": 15, "durationMs": {"triggerExecution": 230}, "sources": [source]}
 

@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from time import time
+from types import SimpleNamespace
 from typing import Any
 
 import framework_spark
 import pytest
 from framework_spark import ProgressListener, progress
-from framework_spark.counting import FIGURES, Reads, Sums
+from framework_spark.counting import FIGURES, Counting, Reads, Sums
 from framework_spark.datasource import RocketMQ
 from framework_spark.offsets import flat
 from framework_spark.reports import progress_facts
@@ -101,6 +102,25 @@ def test_a_query_that_reads_nothing_of_rocketmq_has_no_progress(offset: Any) -> 
 
     assert progress(Query()) is None
     assert progress(New()) is None
+
+
+def test_a_queue_of_which_nothing_was_read_is_behind_by_what_waits_and_not_by_its_offset() -> None:
+    """Two queues came with a new broker, which had deleted much of the one and all of the other."""
+    third, fourth = FIRST._replace(broker="broker-b"), SECOND._replace(broker="broker-b")
+    latest = {
+        "clicks": {"broker-a": {"0": 10, "1": 5}, "broker-b": {"0": 1000, "1": 500}},
+        "(behind)": {"messages": {str(third): 20}, "seconds": {str(third): 3}},
+    }
+    given = {"sources": [{**report()["sources"][0], "latestOffset": latest}]}
+
+    newest = found(**given)
+
+    assert ({third: 20}, 3) == (newest.behind, newest.seconds_behind)
+    assert (980, 500) == (newest.end[third], newest.end[fourth])
+    assert ("20", f"{third} 20") == (
+        progress_facts(report(**given))["lag"],
+        progress_facts(report(**given))["lag_most"],
+    )
 
 
 def test_two_sources_of_a_query_are_one_progress() -> None:
@@ -261,3 +281,20 @@ def test_a_listener_is_told_what_each_query_read(spark: Any, box: ThreadBox, top
         assert (second.end, None) == (bare.end, bare.reads)
     finally:
         listener.close()
+
+
+@pytest.mark.parametrize(("rows", "reads"), [(15, None), (0, Reads())])
+def test_a_query_that_is_not_counted_has_no_reads(rows: int, reads: Reads | None) -> None:
+    """Of one that was loaded before the listener, no task says what it did: that is not nothing."""
+    listener = ProgressListener.__new__(ProgressListener)
+    told: list[Progress] = []
+    counting = Counting.__new__(Counting)
+    counting._totals = Total()
+    listener._counting, listener._newest, listener._tell = counting, {}, told.append
+
+    class Reported(dict[str, Any]):
+        id, batchId, numInputRows = "1-2-3", 3, rows  # noqa: N815  # Spark's names
+
+    listener.onQueryProgress(SimpleNamespace(progress=Reported(report(numInputRows=rows))))
+
+    assert [reads] == [each.reads for each in told]
