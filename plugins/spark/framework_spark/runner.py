@@ -11,6 +11,7 @@ from framework.model.contracts import Taken, Taking
 from framework.model.message import Message
 from framework_spark.causes import DEATHS_MAX, Fault, cause_of, fault_of
 from framework_spark.connection import told
+from framework_spark.functions import takes_a_frame
 from framework_spark.limit import JobOverLimit, limited
 from framework_spark.mistakes import HeldUp, SessionDied, Stopping
 from framework_spark.sessions import PAUSE_MAX_S, SessionsOfThisProcess
@@ -42,6 +43,7 @@ class SparkRunner:
     # Batches that the framework hands over
 
     def prepared(self, function: Callable[..., object], name: str, group: str) -> Callable[[list[Message]], object]:
+        takes_a_frame(function)
         self._sessions.check()
         settings = self._groups.get(group, GroupSettings())
         return _Handler(function, name, settings, self._sessions, self._tally(group))
@@ -64,6 +66,7 @@ class SparkRunner:
         from framework.model.namespaces import unwrap
         from framework_spark.managed import ManagedQuery
 
+        takes_a_frame(taking.function)
         self._sessions.check()
         group = unwrap(taking.cluster.namespace, taking.group)
         return ManagedQuery(taking, self._groups[group], self._sessions, tally=self._tally(group))

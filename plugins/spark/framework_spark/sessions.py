@@ -9,21 +9,21 @@ import atexit
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import structlog
 
+from framework.errors import shorten
 from framework_spark.causes import cause_of
 from framework_spark.connection import tell
 from framework_spark.limit import is_connect
-from framework_spark.mistakes import SparkMissing, Stopping
+from framework_spark.machine import java_here, lacking, packages_here, spark_here
+from framework_spark.mistakes import SparkMissing, SparkMisused, Stopping
 from framework_spark.settings import SparkSettings
 
 _log = structlog.get_logger(__name__)
@@ -34,17 +34,6 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
 }
 CONNECT_PORT = 15002
-LOOK_AT_PYTHON_S = 120.0  # a cold disk and a busy machine
-WORKERS_NEED = ("numpy", "pyarrow", "pyspark", "framework", "framework_spark.source")
-_LOOK = """
-import importlib, sys
-print("%d.%d" % sys.version_info[:2])
-for name in sys.argv[1:]:
-    try:
-        importlib.import_module(name)
-    except BaseException as error:
-        print("no " + name + " (" + " ".join(str(error).split()) + ")")
-"""
 PAUSE_S, PAUSE_MAX_S = 1.0, 60.0  # between two attempts to make one
 LOOK_S = 3.0  # for a server of Spark Connect to take a connection
 
@@ -98,16 +87,13 @@ class SessionsOfThisProcess:
 
     def check(self) -> None:
         """ConfigurationError where no session can be made here, as far as that is seen without making one."""
+        packages_here(connect=bool(self._settings.remote))
+        if self._settings.session:
+            self._function()
         if self._settings.remote or self._settings.session:
             return
-        home = os.environ.get("JAVA_HOME", "")
-        if home and not Path(home, "bin", "java").is_file():
-            raise SparkMissing(f"Spark needs Java 17 or newer, and JAVA_HOME={home} has no bin/java; mend or unset it")
-        if not home and shutil.which("java") is None:
-            raise SparkMissing(
-                "Spark needs Java 17 or newer, and there is no java on the PATH; install it, or set JAVA_HOME (or "
-                "plugins.settings.spark.remote, a server of Spark Connect)"
-            )
+        java_here()
+        spark_here()
         self._check_python()
 
     def _check_python(self) -> None:
@@ -118,7 +104,7 @@ class SessionsOfThisProcess:
             return
         if program is None:
             raise SparkMissing(f"PYSPARK_PYTHON={python}: there is no such program; correct or unset it")
-        lacks = _lacking(program) if program != self._looked_at else []
+        lacks = lacking(program) if program != self._looked_at else []
         if lacks:
             raise SparkMissing(
                 f"PYSPARK_PYTHON={python}: Spark's workers run this Python, and it cannot do their work: "
@@ -140,8 +126,23 @@ class SessionsOfThisProcess:
         return session
 
     def _given(self) -> Any:
+        return self._function()()
+
+    def _function(self) -> Callable[[], Any]:
+        """The user's, which makes the session."""
         module, _, name = self._settings.session.partition(":")
-        return getattr(import_module(module), name)()
+        try:
+            found = getattr(import_module(module), name)
+        except Exception as error:
+            raise SparkMisused(
+                f"plugins.settings.spark.session: {self._settings.session}: {type(error).__name__}: {error}"
+            ) from error
+        if not callable(found):
+            raise SparkMisused(
+                f"plugins.settings.spark.session: {self._settings.session} is {shorten(found)}; name a function that "
+                "returns the session"
+            )
+        return cast("Callable[[], Any]", found)
 
     def _built(self) -> Any:
         from pyspark.sql import SparkSession
@@ -189,23 +190,6 @@ class SessionsOfThisProcess:
         except Exception:  # noqa: BLE001 - border: gRPC's and Spark's; another session is made then
             return False
         return not session.is_stopped
-
-
-def _lacking(program: str) -> list[str]:
-    """What a Python lacks to be that of Spark's workers, by running it once."""
-    try:
-        looked = subprocess.run(  # noqa: S603  # the program that Spark would run, for the same user
-            [program, "-c", _LOOK, *WORKERS_NEED], capture_output=True, text=True, check=False, timeout=LOOK_AT_PYTHON_S
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return [f"it does not run ({error})"]
-    said = looked.stdout.splitlines()
-    if looked.returncode or not said:
-        return [(looked.stderr.strip().splitlines() or [f"exit code {looked.returncode}"])[-1]]
-    version, *lacks = said
-    mine = ".".join(map(str, sys.version_info[:2]))
-    # Spark refuses the first task with PYTHON_VERSION_MISMATCH.
-    return [*([] if version == mine else [f"it is Python {version}, and the driver's is {mine}"]), *lacks]
 
 
 def _facts(session: Any) -> dict[str, Any]:

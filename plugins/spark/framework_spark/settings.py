@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from framework.settings.units import Duration, Size
 
 _REMOTE = re.compile(r"sc://[^/:;]+(:\d+)?(/.*)?")
+_MASTER = re.compile(r"local|local\[(\d+|\*)( *, *\d+)?\]|local-cluster\[.+\]|yarn|\w+://.+")
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
@@ -67,6 +68,10 @@ class SparkSettings(BaseModel):
 
     @model_validator(mode="after")
     def _fits(self) -> SparkSettings:
+        if self.master and not _MASTER.fullmatch(self.master):
+            raise ValueError(
+                f"master: {self.master!r}: write local[2,4], spark://HOST:7077, yarn or k8s://https://HOST:PORT"
+            )
         if self.remote and not _REMOTE.fullmatch(self.remote):
             raise ValueError(f"remote: {self.remote!r}: write sc://HOST:PORT")
         if self.session and not _FUNCTION.fullmatch(self.session):

@@ -148,7 +148,7 @@ def test_without_java_an_application_does_not_start_and_says_why(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises((ConfigurationError, Violation), match="Spark needs Java 17 or newer, and there is no java on"):
         started(SparkSettings())
-    started(SparkSettings(remote="sc://nowhere:15002"))
+    started(SparkSettings(session="json:loads"))  # which is asked when the first batch comes
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises((ConfigurationError, Violation), match=r"and JAVA_HOME=.* has no bin/java; mend or unset it"):
         started(SparkSettings())
