@@ -397,6 +397,16 @@ class Counting(Protocol):
 
 
 @runtime_checkable
+class NamesGroups(Protocol):
+    """A runner whose settings name groups. About a group that has no handler of its they would have no effect."""
+
+    @property
+    def named(self) -> Mapping[str, tuple[str, ...]]:
+        """Group -> where the settings name it: ("plugins", "settings", "spark", "groups", GROUP)."""
+        ...
+
+
+@runtime_checkable
 class TakesGroups(Protocol):
     """A runner that may also consume groups by itself, with what it has for reading: we join no such group."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite
@@ -13,11 +13,11 @@ import structlog
 
 from framework.core.limits import LATE_MS
 from framework.declare import Consumer, ConsumerSpec
-from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, bare, retold
+from framework.errors import ConfigurationError, ConfigurationMistakes, Findings, bare, nearest, retold
 from framework.hooks.failures import plugin_failure, plugin_failure_awaited
 from framework.hooks.host import PluginHost
-from framework.mistakes import GroupClash, OfferWrong, OptionWrong, SettingUseless
-from framework.model.contracts import Counting, Runner, Taken, TakesGroups, Taking
+from framework.mistakes import GroupClash, GroupUnknown, OfferWrong, OptionWrong, SettingUseless
+from framework.model.contracts import Counting, NamesGroups, Runner, Taken, TakesGroups, Taking
 from framework.model.namespaces import unwrap, wrap
 from framework.model.reserved import GROUP_LENGTH_MAX, check_name, check_topic
 from framework.model.snapshot import EngineSnapshot
@@ -102,6 +102,29 @@ def groups_of_engines(
             found.append((spec, runner, taking))
     findings.check()
     return found
+
+
+def strange_groups(
+    settings: AppSettings,
+    consumers: Sequence[Consumer[..., object]],
+    host: PluginHost,
+    elsewhere: Collection[str] = (),
+) -> list[ConfigurationError]:
+    """What engines' settings say about groups that have no handler of theirs, here or in the processes `elsewhere`."""
+    mistakes: list[ConfigurationError] = []
+    namespace = settings.cluster.namespace
+    for engine, runner in host.runners.items():
+        named: object = runner
+        if not isinstance(named, NamesGroups):
+            continue
+        groups = {unwrap(namespace, each.spec.group) for each in consumers if each.spec.engine == engine}
+        groups |= {unwrap(namespace, group) for group in elsewhere}
+        for group, path in named.named.items():
+            if group not in groups:
+                known = nearest(group, groups) or f"; groups: {', '.join(sorted(groups)) or 'none'}"
+                message = f"{'.'.join(path)}: no handler with engine={engine!r} is in this group{known}"
+                mistakes.append(GroupUnknown(message, place=settings.place(*path)))
+    return mistakes
 
 
 class EngineGroups:

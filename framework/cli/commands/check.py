@@ -53,13 +53,17 @@ def look(arguments: argparse.Namespace, findings: Findings) -> tuple[AppSettings
     """Note all that is wrong; the settings, and how many consumers and plugins there are."""
     from framework.hooks.host import PluginHost
     from framework.net.real_world import real_world
-    from framework.runtime.engine_groups import EngineGroups
+    from framework.runtime.engine_groups import EngineGroups, strange_groups
     from framework.runtime.plans.collect import gather
     from framework.runtime.plans.groups import look
 
     settings = options.gathered(arguments, findings).settings
+    before = len(findings)
     consumers = gather(settings, arguments.app, findings)
+    is_complete = len(findings) == before  # else the handler may be there that settings name
     host = PluginHost(settings.plugins, settings, tolerant=True)
+    if is_complete:
+        findings.note(*strange_groups(settings, consumers, host))
     look(settings, consumers, host, findings)
     findings.tried(lambda: EngineGroups(real_world().workers).find(settings, consumers, host))
     return settings, len(consumers), len(host.plugins)

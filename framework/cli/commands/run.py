@@ -173,6 +173,7 @@ def _is_recycled(arguments: argparse.Namespace) -> bool:
 def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
     """Everything that can be wrong with settings, handlers and plugins comes out here, before any connection."""
     from framework.runtime.app import App
+    from framework.runtime.engine_groups import strange_groups
     from framework.runtime.logs import setup
 
     if arguments.child and arguments.name_server == options.FROM_PARENT:
@@ -187,6 +188,9 @@ def _prepared(arguments: argparse.Namespace) -> tuple[App, argparse.Namespace]:
         settings, consumers, worker=number or 0, elsewhere=elsewhere, is_alone=not arguments.child,
         notes=arguments.shared,
     )  # fmt: skip
+    strange = Findings()
+    strange.note(*strange_groups(settings, consumers, app.plugins, elsewhere))
+    strange.check()
     if app.is_alone:
         app.mounted = mounted(settings, settings.app.control)
     app.about["config"] = str(application.file.absolute()) if application.file is not None else ""

@@ -49,6 +49,8 @@ from framework.services.recurring import Recurring
 from framework.settings.consumers import ConsumerSettings
 from framework.settings.schema import AppSettings
 
+ENGINES = {"spark": "framework-app-spark"}
+"""The packages of our own plugins with an engine."""
 AUTO = "auto"
 """The store that a group has of itself, from the first gap that lasts: `topic`, or `local` where that may not be."""
 
@@ -271,7 +273,8 @@ def _prepared(spec: ConsumerSpec, settings: AppSettings, host: PluginHost) -> Co
         return spec
     runner = host.runners.get(spec.engine)
     if runner is None:
-        offered = nearest(spec.engine, list(host.runners)) or "; install and load the plugin that offers it"
+        package = f"pip install {ENGINES[spec.engine]}" if spec.engine in ENGINES else "install"
+        offered = nearest(spec.engine, list(host.runners)) or f"; {package}, and load the plugin that offers it"
         raise NameUnknown(f"consumer {spec.name!r}: no engine {spec.engine!r}{offered}", place=spec.place)
     arguments = (Argument("messages", "message", many=list),)
     group = unwrap(settings.cluster.namespace, spec.group)

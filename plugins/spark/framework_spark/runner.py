@@ -40,6 +40,11 @@ class SparkRunner:
         """Have the handlers' sessions know the application's cluster."""
         self._sessions.cluster = told(cluster)
 
+    @property
+    def named(self) -> Mapping[str, tuple[str, ...]]:
+        """The groups that the settings say something about."""
+        return {group: ("plugins", "settings", "spark", "groups", group) for group in self._groups}
+
     # Batches that the framework hands over
 
     def prepared(self, function: Callable[..., object], name: str, group: str) -> Callable[[list[Message]], object]:

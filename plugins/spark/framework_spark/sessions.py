@@ -33,9 +33,9 @@ _DEFAULTS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.showConsoleProgress": "false",
 }
-CONNECT_PORT = 15002
+CONNECT_PORT, MASTER_PORT = 15002, 7077
 PAUSE_S, PAUSE_MAX_S = 1.0, 60.0  # between two attempts to make one
-LOOK_S = 3.0  # for a server of Spark Connect to take a connection
+LOOK_S = 3.0  # for a server of Spark Connect, or a master, to take a connection
 
 
 class SessionsOfThisProcess:
@@ -153,6 +153,7 @@ class SessionsOfThisProcess:
                 builder = builder.config(name, value)
             _connectable(self._settings.remote)
             return builder.create()  # getOrCreate would answer the one that has died
+        reachable(self._settings.master)
         if not os.environ.get("PYSPARK_PYTHON"):  # PySpark takes the first python3 of the PATH, which need not be ours
             os.environ["PYSPARK_PYTHON"] = sys.executable
         builder = SparkSession.builder.master(self._settings.master).appName(self._settings.app_name)
@@ -211,6 +212,24 @@ def _connectable(remote: str) -> None:
     """OSError where nobody listens."""
     parts = urlsplit(remote)
     socket.create_connection((parts.hostname or "", parts.port or CONNECT_PORT), LOOK_S).close()
+
+
+def reachable(master: str) -> None:
+    """OSError where a standalone cluster has no master that listens. Spark would try for a minute, and then speak of a
+    context that was stopped.
+    """
+    if not master.startswith("spark://"):
+        return
+    refused = []
+    for address in master.removeprefix("spark://").split(","):
+        parts = urlsplit(f"//{address}")
+        try:
+            socket.create_connection((parts.hostname or "", parts.port or MASTER_PORT), LOOK_S).close()
+        except OSError as error:
+            refused.append(f"{address}: {error}")
+        else:
+            return
+    raise OSError(f"no master answers ({'; '.join(refused)}); start it, or correct plugins.settings.spark.master")
 
 
 def _forget_jvm() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +14,16 @@ import pytest
 from framework_spark import machine
 from framework_spark.functions import takes_a_frame
 from framework_spark.mistakes import SparkMissing, SparkMisused
-from framework_spark.sessions import SessionsOfThisProcess
+from framework_spark.sessions import SessionsOfThisProcess, reachable
 from framework_spark.settings import SparkSettings
 from framework_spark.splitting import side_effect_free
 
-from framework import Message
+from framework import Message, consumer
+from framework.cli import main
+from framework.cli.exit_codes import ExitCode
 from framework.errors import ConfigurationError
+from framework.hooks.host import PluginHost
+from framework.testing import Harness
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -114,6 +120,16 @@ def test_a_function_for_the_session_that_is_not_there_is_named(session: str, sai
         SessionsOfThisProcess(SparkSettings(session=session)).check()
 
 
+def test_a_cluster_without_a_master_is_named_before_spark_has_tried_for_a_minute() -> None:
+    with socket.socket() as taken, socket.create_server(("127.0.0.1", 0)) as there:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        away, open_ = (f"127.0.0.1:{each.getsockname()[1]}" for each in (taken, there))
+        with pytest.raises(OSError, match=rf"no master answers \({away}: .*refused.*; {away}: .*\); start"):
+            reachable(f"spark://{away},{away}")
+        reachable(f"spark://{away},{open_}")
+    reachable("local[2]")
+
+
 def none() -> None: ...
 def two(frame: Any, number: int) -> None: ...
 def named(*, frame: Any) -> None: ...
@@ -150,3 +166,43 @@ def test_a_function_that_takes_no_frame_is_refused(function: Callable[..., objec
 )
 def test_a_function_of_a_frame_is_taken(function: Callable[..., object]) -> None:
     takes_a_frame(function)
+
+
+APP = """\
+from framework import consumer
+
+
+@consumer("clicks", group="revenue", engine="spark")
+def revenue(clicks): ...
+"""
+
+
+@pytest.mark.parametrize(("group", "code"), [("revenu", ExitCode.CONFIGURATION), ("revenue", ExitCode.CLEAN)])
+def test_settings_of_a_group_that_has_no_handler_are_refused(
+    group: str, code: ExitCode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The group ran in `mode: driver` all the same, and nothing said so."""
+    (tmp_path / "clicks_app.py").write_text(APP)
+    text = f"plugins: {{settings: {{spark: {{groups: {{{group}: {{mode: source, checkpoint: ck}}}}}}}}}}\n"
+    (tmp_path / "a.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "clicks_app", raising=False)
+
+    assert code == main.run(["check", "clicks_app.py", "-c", "a.yaml", "--name-server", "127.0.0.1:1"])
+    said = "".join(capsys.readouterr())
+    if group == "revenu":
+        place = "plugins.settings.spark.groups.revenu: no handler with engine='spark' is in this group"
+        assert f"a.yaml:1:39: {place}; did you mean 'revenue'? [FA-S008]" in said
+        assert code == main.run(["run", "clicks_app.py", "-c", "a.yaml", "--name-server", "127.0.0.1:1"])
+        assert place in "".join(capsys.readouterr())
+
+
+def test_an_engine_whose_plugin_is_not_there_is_named_with_its_package() -> None:
+    consumed = consumer("clicks", group="revenue", engine="spark")(of_a_frame)
+    nothing = PluginHost(objects={}, discover=lambda: ())
+    with (
+        pytest.raises(ConfigurationError, match="no engine 'spark'; pip install framework-app-spark, and load the"),
+        Harness(consumed, plugins=nothing),
+    ):
+        pass

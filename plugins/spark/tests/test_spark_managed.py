@@ -252,6 +252,7 @@ def test_workers_run_this_python_unless_another_is_named(monkeypatch: pytest.Mon
         raise Asked(os.environ["PYSPARK_PYTHON"])
 
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", built)
+    monkeypatch.setattr("framework_spark.sessions.reachable", lambda master: None)
     monkeypatch.setenv("PYSPARK_PYTHON", given)
     if not given:
         monkeypatch.delenv("PYSPARK_PYTHON")
