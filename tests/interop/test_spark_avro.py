@@ -81,5 +81,24 @@ def test_an_id_that_no_version_has_fails_the_query_or_is_null(spark: Any, place:
         strict.collect()
 
 
+@pytest.mark.parametrize("place", ["box"], indirect=True)
+def test_versions_that_avro_can_read_as_the_newest_are_read_and_others_are_named(spark: Any, place: Place) -> None:
+    """A field that may be null now, and one that was a text; Spark said "malformed records" of the second."""
+    maybe = {**ORDER, "fields": [{"name": "id", "type": ["null", "long"], "default": None}]}
+    texts = {**ORDER, "fields": [{"name": "id", "type": "string"}]}
+    versions = [{"id": at, "schema": json.dumps(each)} for at, each in enumerate((ORDER, texts, maybe), start=1)]
+    frame = frame_of(spark, place, sent(place, [framed(1, b"\x06"), framed(3, b"\x02\x06"), framed(2, b"\x02x")]))
+    with small_registry({"orders-value": versions}) as small:
+        registry = SchemaRegistry(small.url)
+        found = frame.select(registry.avro("body", "orders-value", unknown="null").alias("order"), "offset")
+        strict = frame.select(registry.avro("body", "orders-value").alias("order"), "offset")
+        assert [3, 3] == [row.order.id for row in strict.where("offset < 2").collect()]
+        assert [3, 3, None] == [row.order and row.order.id for row in found.orderBy("offset").collect()]
+        with pytest.raises(
+            Exception, match=r"version 2 of subject orders-value is not readable as the newest, 3: /fields"
+        ):
+            strict.collect()
+
+
 def frame_of(spark: Any, place: Place, topic: str) -> Any:
     return spark.read.format("rocketmq").option("nameServers", place.name_server).option("topic", topic).load()

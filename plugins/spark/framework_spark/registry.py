@@ -9,14 +9,17 @@ from __future__ import annotations
 import base64
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlsplit
-from urllib.request import Request, urlopen
+from urllib.error import HTTPError
+from urllib.parse import SplitResult, quote, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from framework.errors import FrameworkError, shorten
+from framework_spark.causes import cause_of
 from framework_spark.mistakes import SparkMisused
 
 if TYPE_CHECKING:
@@ -25,6 +28,12 @@ if TYPE_CHECKING:
 TIMEOUT_S = 10.0
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
 _HEAD = 5  # the zero byte and the id
+_PIECE = 64 * 1024
+_LEVELS = 8  # of messages within messages
+_NUMBER = "(?:[89A-F][0-9A-F])*[0-7][0-9A-F]"  # in hex: each byte but the last has its highest bit
+_INDEXES = f"^(?:00|{'|'.join(f'{2 * level:02X}(?:{_NUMBER}){{{level}}}' for level in range(1, _LEVELS + 1))})"
+"""How many, in zigzag, then each. None at all stands for the first type."""
+_INDEXES_BYTES = 1 + 3 * _LEVELS
 _MEDIA = "application/vnd.schemaregistry.v1+json, application/json"
 
 
@@ -58,7 +67,7 @@ class SchemaRegistry:
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username:
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username or not _has_port(parts):
             raise SparkMisused(
                 f"SchemaRegistry({shorten(parts.hostname or '')}): write http://host:port or https://host:port, and "
                 "credentials='env:PREFIX' for a user and a password"
@@ -73,9 +82,11 @@ class SchemaRegistry:
         """All versions of a subject, oldest first. RegistryFailed where there is none."""
         path = f"/subjects/{quote(subject, safe='')}/versions"
         numbers = self._asked(path)
-        if not isinstance(numbers, list) or not numbers:
+        if not isinstance(numbers, list) or any(not isinstance(each, int) for each in numbers):
+            raise RegistryFailed(f"schema registry {self.url}: {path} is no list of versions")
+        if not numbers:
             raise RegistryFailed(f"schema registry {self.url}: subject {subject!r} has no version")
-        return [self._version(subject, path, int(number)) for number in sorted(numbers)]
+        return [self._version(subject, path, number) for number in sorted(numbers)]
 
     def _version(self, subject: str, path: str, number: int) -> Schema:
         if (subject, number) not in self._known:
@@ -96,17 +107,27 @@ class SchemaRegistry:
     def _asked(self, path: str) -> Any:
         request = Request(self.url.rstrip("/") + path, headers={"Accept": _MEDIA, **self._authorization()})  # noqa: S310  # of __post_init__
         try:
-            with urlopen(request, timeout=self.timeout_s) as answer:  # noqa: S310
-                data = answer.read(ANSWER_BYTES_MAX + 1)
-            if len(data) > ANSWER_BYTES_MAX:
-                raise RegistryFailed(f"schema registry {self.url}: the answer to {path} is too large")
+            with _OPENER.open(request, timeout=self.timeout_s) as answer:
+                data = self._read(answer, path)
             return json.loads(data)
         except HTTPError as error:
             with error:
-                raise RegistryFailed(f"schema registry {self.url}: {path}: {error.code} {error.reason}") from error
-        except (OSError, URLError, ValueError) as error:
-            reason = getattr(error, "reason", None) or error
+                said = f"{error.code} {error.reason}{_way_out(error)}"
+                raise RegistryFailed(f"schema registry {self.url}: {path}: {said}") from error
+        except (OSError, HTTPException, ValueError, RecursionError) as error:
+            reason = getattr(error, "reason", None) or f"{type(error).__name__}: {error}"
             raise RegistryFailed(f"schema registry {self.url}: {path}: {reason}") from error
+
+    def _read(self, answer: Any, path: str) -> bytes:
+        """All of it. `timeout_s` is also for the whole: a socket's own is for each piece."""
+        until, data = time.monotonic() + self.timeout_s, bytearray()
+        while piece := answer.read1(_PIECE):
+            data += piece
+            if len(data) > ANSWER_BYTES_MAX:
+                raise RegistryFailed(f"schema registry {self.url}: {path}: the answer is too large")
+            if time.monotonic() > until:
+                raise TimeoutError(f"no whole answer within {self.timeout_s:g} s")
+        return bytes(data)
 
     def _authorization(self) -> Mapping[str, str]:
         if not self.credentials:
@@ -124,8 +145,9 @@ class SchemaRegistry:
     ) -> Column:
         """The bodies as structs of the subject's newest version, each read by the version that it was written with.
 
-        The versions are those that there are now. A body with another id, or without one, fails the query, or is null
-        with `unknown="null"`. Needs Spark's jar for Avro; `options` are those of its `from_avro`.
+        The versions are those that there are now. A body with another id, without one, or of a version that the newest
+        one cannot read, fails the query, or is null with `unknown="null"`. Needs Spark's jar for Avro; `options` are
+        those of its `from_avro`.
         """
         from pyspark.sql import functions as F  # noqa: N812  # as Spark's documentation names them
         from pyspark.sql.avro.functions import from_avro
@@ -142,9 +164,15 @@ class SchemaRegistry:
         found, data = schema_id(body), payload(body)
         decoded = F.when(body.isNull(), F.lit(None))
         for each in versions:
-            decoded = decoded.when(
-                found == each.id, from_avro(data, each.text, {**(options or {}), "avroSchema": newest})
-            )
+            trouble = _unreadable(newest, each.text)
+            read = from_avro(data, each.text, {**(options or {}), "avroSchema": newest}) if not trouble else None
+            if read is None and unknown == "fail":
+                what = (
+                    f"version {each.version} of subject {subject} is not readable as the newest, {versions[-1].version}"
+                )
+                read = F.raise_error(F.lit(f"{what}: {trouble}"))
+            if read is not None:
+                decoded = decoded.when(found == each.id, read)
         if unknown == "null":
             return decoded
         ids = ", ".join(str(each.id) for each in versions)
@@ -153,27 +181,78 @@ class SchemaRegistry:
         return decoded.otherwise(F.raise_error(said))
 
 
+def _unreadable(reader: str, writer: str) -> str:
+    """Why bodies of the one schema cannot be read by the other, by Avro's own rules; Spark says "malformed records".
+
+    Empty where they can, and for a client of Spark Connect, which has no Avro.
+    """
+    from pyspark import SparkContext
+
+    jvm: Any = SparkContext._jvm  # noqa: SLF001  # no public way
+    if jvm is None or reader == writer:
+        return ""
+    avro = jvm.org.apache.avro
+    try:
+        found = avro.SchemaCompatibility.checkReaderWriterCompatibility(
+            *(avro.Schema.Parser().parse(each) for each in (reader, writer))
+        )
+        wrong = found.getResult().getIncompatibilities()
+    except Exception as error:  # noqa: BLE001 - border: the JVM's; what is no schema of Avro's
+        return cause_of(error)
+    return "; ".join(f"{each.getLocation()}: {each.getMessage()}" for each in wrong)
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """Python's own would send the user and the password to wherever the answer points."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER = build_opener(_NoRedirects)
+
+
+def _way_out(error: HTTPError) -> str:
+    match error.code:
+        case 401 | 403:
+            return "; give credentials='env:PREFIX', or others"
+        case 404:
+            return "; a subject is usually called TOPIC-value"
+        case code if 300 <= code < 400:
+            return f"; it points to {shorten(error.headers.get('Location', ''))}: write the address that answers"
+        case _:
+            return ""
+
+
+def _has_port(parts: SplitResult) -> bool:
+    """Whether it names a port that there may be, or none."""
+    try:
+        return parts.port is None or parts.port > 0
+    except ValueError:
+        return False
+
+
 def schema_id(column: str | Column) -> Column:
     """The id of the schema that a body was written with; null where it does not begin as the wire format does."""
     from pyspark.sql import functions as F  # noqa: N812
 
     body = _body(column)
-    found = F.conv(F.hex(F.substring(body, 2, 4)), 16, 10).cast("int")
+    found = F.conv(F.hex(F.substring(body, 2, 4)), 16, 10).cast("bigint")  # an int is too small for hostile ones
     return F.when((F.length(body) >= _HEAD) & (F.substring(body, 1, 1) == F.lit(b"\x00")), found)
 
 
 def payload(column: str | Column, *, is_protobuf: bool = False) -> Column:
     """A body without the head, as bytes: for `from_json` after a cast to string, `from_avro`, `from_protobuf`.
 
-    `is_protobuf`: without the indexes of the message type, too, of which each is below 64.
+    `is_protobuf`: without the indexes of the message type, too; null where there are none that can be read.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
     body = _body(column)
     head = F.lit(_HEAD)
     if is_protobuf:
-        # How many indexes, as a number in zigzag, then one byte each. None at all stands for the first type.
-        head = head + 1 + F.floor(F.conv(F.hex(F.substring(body, _HEAD + 1, 1)), 16, 10).cast("int") / 2).cast("int")
+        indexes = F.regexp_extract(F.hex(F.substring(body, _HEAD + 1, _INDEXES_BYTES)), _INDEXES, 0)
+        head = F.when(indexes != "", head + (F.length(indexes) / 2).cast("int"))
     rest = F.substring(body, head + 1, F.length(body))
     return F.when(schema_id(body).isNotNull(), rest)
 

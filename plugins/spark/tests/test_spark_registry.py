@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import socket
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -38,7 +42,7 @@ def test_a_user_and_a_password_come_from_the_environment(monkeypatch: pytest.Mon
     monkeypatch.setenv("SHOP_PASSWORD", "my:secret")
     with small_registry(SUBJECTS, "me:my:secret") as small:
         assert 2 == len(SchemaRegistry(small.url, "env:SHOP").versions("shop/orders-value"))
-        with pytest.raises(RegistryFailed, match=r"/subjects/shop%2Forders-value/versions: 401"):
+        with pytest.raises(RegistryFailed, match=r"/versions: 401 Unauthorized; give credentials='env:PREFIX'"):
             SchemaRegistry(small.url).versions("shop/orders-value")
         with pytest.raises(ConfigurationError, match="NOBODY_USER is not set"):
             SchemaRegistry(small.url, "env:NOBODY").versions("texts")
@@ -47,7 +51,8 @@ def test_a_user_and_a_password_come_from_the_environment(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("subject", "said"),
     [
-        ("nobody", "/subjects/nobody/versions: 404"),
+        ("nobody", "/subjects/nobody/versions: 404 Not Found; a subject is usually called TOPIC-value"),
+        ("a b/ü?#%2F", "/subjects/a%20b%2F%C3%BC%3F%23%252F/versions: 404"),
         ("empty", "subject 'empty' has no version"),
         ("broken", "/subjects/broken/versions/1 is no schema"),
         ("joined", "version 1 of 'joined' refers to other schemas"),
@@ -69,7 +74,14 @@ def test_a_registry_that_is_not_there_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("url", "credentials"),
-    [("registry:8081", ""), ("file:///etc/passwd", ""), ("http://me:hunter2@a:1", ""), ("http://a:1", "hunter2")],
+    [
+        ("registry:8081", ""),
+        ("http://a:port", ""),
+        ("http://a:99999", ""),
+        ("file:///etc/passwd", ""),
+        ("http://me:hunter2@a:1", ""),
+        ("http://a:1", "hunter2"),
+    ],
 )
 def test_what_cannot_be_an_address_or_a_reference_is_refused(url: str, credentials: str) -> None:
     with pytest.raises(ConfigurationError, match="SchemaRegistry") as refused:
@@ -78,11 +90,76 @@ def test_what_cannot_be_an_address_or_a_reference_is_refused(url: str, credentia
     assert "hunter2" not in str(refused.value)
 
 
+HOSTILE = {
+    "a redirect": b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/steal\r\nContent-Length: 0\r\n\r\n",
+    "not HTTP": b"SSH-2.0-OpenSSH_9.2\r\n",
+    "half an answer": b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n[1",
+    "a page": b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
+    "no UTF-8": b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n\xff",
+    "a deep list": b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000,
+    "an object": b'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"a": {}}',
+    "other versions": b'HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n[1, "2"]',
+    "a long line": b"HTTP/1.1 200 OK\r\nA: " + b"a" * 100_000 + b"\r\n\r\n",
+    "too much": b"HTTP/1.1 200 OK\r\n\r\n" + b"1" * 40_000,
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_no_registry_answers_is_an_error_of_ours(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A redirect most of all: Python's own way sends the password to wherever it points."""
+    monkeypatch.setattr("framework_spark.registry.ANSWER_BYTES_MAX", 30_000 if name == "too much" else 1 << 20)
+    monkeypatch.setenv("SHOP_USER", "me")
+    with answering(HOSTILE[name]) as (url, asked), pytest.raises(RegistryFailed) as failed:
+        SchemaRegistry(url, "env:SHOP").versions("orders-value")
+
+    assert 1 == len(asked)
+    assert str(failed.value).startswith(f"schema registry {url}: /subjects/orders-value/versions")
+    if name == "a redirect":
+        assert "302 Found; it points to 'http://127.0.0.1:1/steal': write the address that answers" in str(failed.value)
+
+
+def test_a_registry_that_never_ends_its_answer_is_not_waited_for() -> None:
+    """Each piece comes in time, and the whole never."""
+    with (
+        answering(b"HTTP/1.1 200 OK\r\n\r\n", endless=True) as (url, _),
+        pytest.raises(RegistryFailed, match=r"TimeoutError: no whole answer within 0\.2 s"),
+    ):
+        SchemaRegistry(url, timeout_s=0.2).versions("orders-value")
+
+
+@contextmanager
+def answering(data: bytes, *, endless: bool = False) -> Iterator[tuple[str, list[bytes]]]:
+    """A server of one answer, and what it was asked; `endless`: which then goes on with blanks."""
+    asked: list[bytes] = []
+    over = threading.Event()
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            asked.append(self.request.recv(65536))
+            with suppress(OSError):
+                self.request.sendall(data)
+                while endless and not over.wait(0.02):
+                    self.request.sendall(b" ")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}", asked
+        finally:
+            over.set()
+            server.shutdown()
+            thread.join()
+
+
 @pytest.mark.xdist_group("spark")
 def test_heads_are_read_and_cut_off(spark: Any) -> None:
     bodies = [
         framed(300, b'{"price": 7}'), framed(1 << 30, b""), b"\x01" + framed(7, b"x")[1:], b"\x00\x00\x00\x01", b"",
-        None, framed(9, b"\x00proto"), framed(9, b"\x02\x04proto"), framed(9, b"\x04\x02\x06proto"),
+        None, framed((1 << 32) - 1, b"x"), framed(9, b"\x00proto"), framed(9, b"\x02\x04proto"),
+        framed(9, b"\x04\x02\x06proto"), framed(9, b"\x06\x82\x01\x00\x80\x80\x01proto"), framed(9, b"\x01proto"),
+        framed(9, b"\x04\x80"), framed(9, b"\x00"),
     ]  # fmt: skip
     frame = spark.createDataFrame([(at, body) for at, body in enumerate(bodies)], "at int, body binary")
 
@@ -91,9 +168,12 @@ def test_heads_are_read_and_cut_off(spark: Any) -> None:
     ).collect()
     prices = frame.where("at = 0").selectExpr("*").select(payload("body").cast("string").alias("text"))
 
-    assert [300, 1 << 30, None, None, None, None, 9, 9, 9] == [row.id for row in rows]
-    assert [b'{"price": 7}', b"", None, None, None, None] == [row.data for row in rows[:6]]
-    assert [b"proto"] * 3 == [row.proto for row in rows[6:]]
+    assert [300, 1 << 30, None, None, None, None, (1 << 32) - 1, *[9] * 7] == [row.id for row in rows]
+    assert [b'{"price": 7}', b"", None, None, None, None, b"x"] == [row.data for row in rows[:7]]
+    assert [b"proto"] * 4 == [row.proto for row in rows[7:11]], "one type, one beside others, two within others"
+    assert [None, None, b""] == [row.proto for row in rows[11:]], (
+        "no number of indexes, half an index, an empty message"
+    )
     assert 7 == prices.selectExpr("from_json(text, 'price int') found").collect()[0].found.price
 
 
