@@ -35,6 +35,7 @@ RUN_ELSEWHERE = {
     "transactions": "tests/docs/test_fragments.py",
     "broadcasting": "tests/docs/test_fragments.py",
     "plugins/spark/README": "plugins/spark/tests/test_spark_docs.py",
+    "howto/spark": "plugins/spark/tests/test_spark_docs.py",
 }
 """Pages whose Python has a test of its own."""
 ORDER_KEY = "__SHARDINGKEY"
@@ -73,7 +74,6 @@ TRIED: dict[str, dict[str, tuple[Delivered, dict[str, int]]]] = {
     },
     "howto/long-work": {"encode": (["one\ntwo"], {"handled": 1})},
     "howto/rate": {"book": (['{"busy": false}'], {"handled": 1})},
-    "howto/spark": {"revenue": ([], {})},
     "deploy/proxy": {"bill": (['{"number": "1"}'], {"handled": 1})},
     "operate/dead-letters": {"bill": (['{"card": "4711"}'], {"handled": 1})},
     "migrate/java": {

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from framework.hooks.host import PluginHost
 from framework.settings import sources
 from tests.docs import words
 from tests.docs.blocks import PAGES, Block, blocks, everywhere, page_id
@@ -43,7 +45,16 @@ def test_settings_are_what_a_start_takes(page: Path, tmp_path: Path) -> None:
         path.write_text(block.text)
         names = re.findall(r"\$\{env:(\w+)\}", block.text)
         values = {name: {"NAME_SERVER": "localhost:9876"}.get(name, "pod-0-with-twenty-signs") for name in names}
-        assert sources.load(path, environment=values), block
+        settings = sources.load(path, environment=values)
+        assert settings, block
+        named = {name: each for name, each in settings.plugins.settings.items() if name in plugins().models}
+        for name, each in named.items():  # of our own, which are installed here
+            assert plugins().models[name].model_validate(each), block
+
+
+@cache
+def plugins() -> PluginHost:
+    return PluginHost(tolerant=True)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)

@@ -38,6 +38,20 @@ KAFKA_S = [
 ]  # fmt: skip
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+RUN_BY = {
+    "PYSPARK_PYTHON": "_run_examples", "red =": "_run_examples", "import read\n": "_run_examples",
+    "paid.writeStream": "_run_examples", "def revenue": "_run_examples", "def tagged": "_run_examples",
+    "def totals": "_run_examples", "createDataFrame": "_run_examples",
+    "def ledger": "test_a_consumer_drops_rows_that_spark_repeated",
+    "registry.avro": "tests/interop/test_spark_avro.py", "payload(": "_run_examples",
+    "def merged": "tests/interop/test_spark_tables.py",
+    "StatefulProcessor": "test_the_example_of_a_state_runs", "OffsetMirror": "test_the_mirror_s_example_runs",
+    "ProgressListener": "_run_examples",
+}  # fmt: skip
+"""What a block has that no other has -> what runs it. In the page's order, by which some are taken."""
+HOWTO = re.findall(
+    r"```python\n(.*?)```", (Path(__file__).parents[3] / "docs" / "howto" / "spark.md").read_text(), re.DOTALL
+)
 (FIRST_LINE,) = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[1] / "README.md").read_text(), re.DOTALL)
 
 
@@ -53,6 +67,35 @@ def test_every_option_of_kafka_s_source_has_its_row_beside_ours() -> None:
 
     assert set(KAFKA_S) <= kafkas
     assert {"assign", "requestTimeout", "brokerWait", "group", "properties", "sharding"} <= here
+
+
+def test_every_example_has_what_runs_it() -> None:
+    """A new block takes its place here and there; else one would run in another's place, or not at all."""
+    assert len(RUN_BY) == len(EXAMPLES)
+    assert [True] * len(RUN_BY) == [mark in block for mark, block in zip(RUN_BY, EXAMPLES, strict=True)]
+    own = Path(__file__).read_text()
+    root = Path(__file__).parents[3]
+    assert all((root / place).is_file() if "/" in place else f"def {place}(" in own for place in RUN_BY.values())
+
+
+@pytest.mark.xdist_group("spark")
+def test_the_howto_s_examples_run(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    question, handler = HOWTO
+    names: dict[str, Any] = {"__name__": __name__}
+    exec(question, names)
+    exec(handler, names)
+    with thread_box() as box:
+        box.send("orders", [Message("orders", f"m{n}", tags="red" if n % 2 else "blue") for n in range(4)], queue=0)
+        found = [tuple(row) for row in names["red_orders"](spark, box.address).collect()]
+    run = SparkRunner(Given(spark)).prepared(names["revenue"].spec.function, "revenue", "revenue")
+    queue = MessageQueue("clicks", "broker-a", 0)
+    clicks = [
+        Message("clicks", body, tags="a", queue=queue, queue_offset=n) for n, body in enumerate(["1.5", "free", "2"])
+    ]
+
+    assert [(1, "m1"), (3, "m3")] == found
+    assert run(clicks) is None
+    assert "|  a|       3.5|" in capsys.readouterr().out
 
 
 def test_a_consumer_drops_rows_that_spark_repeated(capfd: pytest.CaptureFixture[str]) -> None:
