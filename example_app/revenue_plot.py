@@ -1,16 +1,18 @@
 """Revenue per minute as a picture, read back from the topic `revenue`: cells for a notebook, or a command.
 
-    python example_app/revenue_plot.py 127.0.0.1:9876 revenue.svg
+    python example_app/revenue_plot.py 127.0.0.1:9876 revenue.svg build/revenue/checkpoint
 
+With the query's checkpoint, a folder of this machine, also what each micro-batch took and how many orders waited.
 Editors and Jupyter (by jupytext) run each part between `# %%` on its own. A total may be sent several times, since late
 orders correct their minute: the newest per key counts.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TOTAL = "minute timestamp, article string, cents bigint, orders bigint"
-WIDTH, HEIGHT, LEFT = 720, 260, 70
+WIDTH, HEIGHT, LEFT, GAP = 720, 260, 70, 60
+PANEL = 90
 COLOURS = ("#1d5fa8", "#b4530a", "#3c7d3c", "#7a4a9c", "#8a8a2a", "#a83244")
 
 
@@ -49,14 +52,54 @@ def totals(spark: SparkSession, name_servers: str) -> DataFrame:
 
 def collected(frame: DataFrame) -> list[Total]:
     """By minute and article."""
-    rows = frame.selectExpr("date_format(minute, 'HH:mm') minute", "article", "cents").orderBy("minute", "article")
-    return [Total(row.minute, row.article, row.cents) for row in rows.collect()]
+    rows = frame.selectExpr("date_format(minute, 'yyyy-MM-dd HH:mm') minute", "article", "cents")
+    return [Total(row.minute, row.article, row.cents) for row in rows.orderBy("minute", "article").collect()]
 
 
-# %% The picture: a bar per minute, a colour per article
+# %% What each micro-batch took, and how many orders waited when it was planned. Spark keeps some hundred of the newest
 
 
-def drawn(found: Iterable[Total]) -> str:
+class Batch(NamedTuple):
+    """One of the query's."""
+
+    at_s: float
+    took_ms: float
+    waiting: int
+
+
+def batches(spark: SparkSession, name_servers: str, checkpoint: Path) -> list[Batch]:
+    """From its checkpoint, and from when each order was stored: those that were there, and no batch before had read."""
+    from framework_spark import read
+    from pyspark.sql import functions as f
+
+    planned = {int(file.name): file.read_text().splitlines() for file in checkpoint.glob("offsets/[0-9]*")}
+    times = {number: json.loads(about)["batchTimestampMs"] for number, (_, about, *_) in planned.items()}
+    begins = [
+        (number, times[number], broker, int(queue), int(end) if number else 0)
+        for number in planned
+        if number == 0 or number - 1 in planned
+        for broker, queues in json.loads(planned[max(number - 1, 0)][2])["orders"].items()
+        for queue, end in queues.items()
+    ]
+    if not begins:
+        return []
+    orders = read(spark, columns=["broker", "queueId", "offset", "storeTime"], nameServers=name_servers, topic="orders")
+    batch = spark.createDataFrame(begins, "batch int, at bigint, broker string, queueId int, begin bigint")
+    there = orders.join(f.broadcast(batch), ["broker", "queueId"])
+    there = there.where("offset >= begin and storeTime <= timestamp_millis(at)").groupBy("batch").count()
+    waiting = {row.batch: row["count"] for row in there.collect()}
+    ended = {int(file.name): file.stat().st_mtime * 1000 for file in checkpoint.glob("commits/[0-9]*")}
+    first = min(times.values())
+    return [
+        Batch((times[number] - first) / 1000, ended[number] - times[number], waiting.get(number, 0))
+        for number in sorted({begin[0] for begin in begins} & set(ended))
+    ]
+
+
+# %% The picture: a bar per minute, a colour per article; below it the micro-batches
+
+
+def drawn(found: Iterable[Total], ran: Sequence[Batch] = ()) -> str:
     """An SVG."""
     rows = list(found)
     minutes = sorted({row.minute for row in rows})
@@ -76,28 +119,53 @@ def drawn(found: Iterable[Total]) -> str:
                 f"{row.cents / 100:,.2f}</title></rect>"
             )
         if at % max(len(minutes) // 8, 1) == 0:
-            parts.append(f'<text x="{LEFT + at * step:.1f}" y="{HEIGHT + 38}">{minute}</text>')
+            parts.append(f'<text x="{LEFT + at * step:.1f}" y="{HEIGHT + 38}">{minute[-5:]}</text>')
+    parts.append(f'<text x="{LEFT}" y="14">revenue per minute</text>')
     for at, article in enumerate(articles):
-        parts.append(f'<text x="{LEFT + at * 110}" y="14" fill="{colour[article]}">{article}</text>')
+        parts.append(f'<text x="{LEFT + 130 + at * 110}" y="14" fill="{colour[article]}">{article}</text>')
+    if ran:
+        top = HEIGHT + GAP
+        parts.append(_panel([(each.at_s, each.waiting) for each in ran], top, "orders that waited", COLOURS[1]))
+        top += PANEL + GAP
+        parts.append(_panel([(each.at_s, each.took_ms) for each in ran], top, "ms per micro-batch", COLOURS[0]))
+    height_of_all = HEIGHT + 50 + (2 * (PANEL + GAP) if ran else 0)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 20}" height="{HEIGHT + 50}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 20}" height="{height_of_all}" '
         f'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="#fff"/>'
         f"{''.join(parts)}</svg>\n"
+    )
+
+
+def _panel(values: Sequence[tuple[float, float]], top: float, name: str, colour: str) -> str:
+    most, last_s = max(value for _, value in values) or 1.0, max(at for at, _ in values) or 1.0
+    base = top + 14 + PANEL
+    line = " ".join(f"{LEFT + at / last_s * WIDTH:.1f},{base - value / most * PANEL:.1f}" for at, value in values)
+    return (
+        f'<text x="{LEFT}" y="{top + 6}" fill="{colour}">{name}</text>'
+        f'<text x="{LEFT - 6}" y="{base - PANEL + 8}" text-anchor="end">{most:,.0f}</text>'
+        f'<text x="{LEFT - 6}" y="{base}" text-anchor="end">0</text>'
+        f'<path d="M{LEFT},{base - PANEL}V{base}H{LEFT + WIDTH}" fill="none" stroke="#888"/>'
+        f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
+        f'<text x="{LEFT}" y="{base + 16}">0 s</text>'
+        f'<text x="{LEFT + WIDTH}" y="{base + 16}" text-anchor="end">{last_s:.0f} s</text>'
     )
 
 
 # %% All of it
 
 
-def main(name_servers: str, into: str) -> None:
+def main(name_servers: str, into: str, checkpoint: str = "") -> None:
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark's workers run the first python3 of the PATH
     spark = SparkSession.builder.appName("revenue-plot").getOrCreate()
     rows = collected(totals(spark, name_servers))
-    Path(into).write_text(drawn(rows))
-    print(f"{len(rows)} totals: {into}")
+    ran = batches(spark, name_servers, Path(checkpoint)) if checkpoint else []
+    Path(into).write_text(drawn(rows, ran))
+    print(f"{len(rows)} totals, {len(ran)} micro-batches: {into}")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    if len(sys.argv) not in {3, 4}:
+        sys.exit("usage: python example_app/revenue_plot.py NAME_SERVER FILE.svg [CHECKPOINT]")
+    main(*sys.argv[1:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from example_app.revenue import revenue
-from example_app.revenue_plot import collected, drawn, totals
+from example_app.revenue_plot import Total, batches, collected, drawn, totals
 from framework import Message
 from framework.reading import Reader, ReaderSettings
 from framework.settings.sources import load
@@ -108,6 +109,36 @@ def test_repeats_count_once_and_late_orders_correct_their_minute(
         article: sum(row.cents for row in rows if row.article == article) for article in ("tea", "cup")
     }
     assert len(rows) == picture.count("<title>") == picture.count("</title>")
+    assert "orders that waited" not in picture
+
+    now_ms = max(row.storeTime.timestamp() for row in stored_of(session, box)) * 1000 + 1
+    checkpoint = tmp_path / "checkpoint"
+    for number, (end, at_ms, took_ms) in enumerate([(10, now_ms, 2000), (30, now_ms + 5000, 1500)]):
+        source = json.dumps({"orders": {"broker-b": {"3": end}}, "(last) orders": {}})
+        about = json.dumps({"batchTimestampMs": int(at_ms)})
+        for name, text in (("offsets", f"v1\n{about}\n{source}"), ("commits", "v1\n{}")):
+            (checkpoint / name).mkdir(parents=True, exist_ok=True)
+            (checkpoint / name / str(number)).write_text(text)
+        ended_s = (int(at_ms) + took_ms) / 1000
+        os.utime(checkpoint / "commits" / str(number), (ended_s, ended_s))
+    ran = batches(session, box.address, checkpoint)
+    assert [(0, 2000, 30), (5, 1500, 20)] == [(round(each.at_s), round(each.took_ms), each.waiting) for each in ran]
+    assert {"orders that waited", "ms per micro-batch"} <= set(re.findall(r">([^<>]+)</text>", drawn(rows, ran)))
+
+
+def stored_of(session: Any, box: ThreadBox) -> list[Any]:
+    frame = session.read.format("rocketmq").options(nameServers=box.address, topic="orders").load()
+    found: list[Any] = frame.select("storeTime").collect()
+    return found
+
+
+def test_minutes_of_two_days_are_two_bars() -> None:
+    days = [Total(f"2026-01-0{day} 10:00", "tea", 100 * day) for day in (1, 2)]
+
+    picture = drawn(days)
+    assert 2 == picture.count("<title>")
+    assert 2 == picture.count(">10:00<")
+    assert 2 == len(set(re.findall(r'<rect x="([\d.]+)"', picture)))
 
 
 def test_the_example_names_its_cluster_once() -> None:
