@@ -305,9 +305,9 @@ def _nobody(facts: GroupFacts) -> Iterator[Said]:
         yield Unlooked("how much it has to do", facts.shown, facts.positions.blank)
     lag = sum(row.lag or 0 for row in facts.positions.rows)
     if lag and not members:
-        yield Finding(
-            f"no member is online, and {lag:,} messages wait", facts.shown, "start the application", "warning"
-        )
+        # Executors of Spark are no members: offsets are all that shows of what they read.
+        remedy = "start the application; if a query of Spark's reads them (mode: source), see whether its lag falls"
+        yield Finding(f"no member is online, and {lag:,} messages wait", facts.shown, remedy, "warning")
 
 
 def _dead_letters(facts: GroupFacts) -> Iterator[Said]:

@@ -358,7 +358,9 @@ def test_messages_that_are_deleted_before_they_are_read(lab: Lab, monkeypatch: p
 def test_messages_that_nobody_reads(lab: Lab) -> None:
     fill(lab, 3)
 
-    assert "no member is online, and 7 messages wait" in only(lab.look(), "warning", "billing")
+    line = only(lab.look(), "warning", "billing")
+    assert "no member is online, and 7 messages wait" in line
+    assert "start the application; if a query of Spark's reads them (mode: source)" in line, "which is no member"
 
 
 def test_messages_of_a_group_without_an_offset_and_without_a_member(lab: Lab) -> None:
