@@ -159,8 +159,13 @@ def _plan_of(text: str, folder: Folder) -> Plan:
         ) from error
 
 
+_TYPED = {
+    "startingoffsets": "--from", "startingtimestamp": "--from", "endingoffsets": "--to", "endingtimestamp": "--to"
+}  # fmt: skip
+
+
 def _check_same(plan: Plan, given: Mapping[str, str], by: str, folder: Folder) -> None:
-    there, here = _which(plan.given, plan.by), _which(given, by)
+    there, here = _as_typed(_which(plan.given, plan.by)), _as_typed(_which(given, by))
     differ = sorted(name for name in {*there, *here} if there.get(name) != here.get(name))
     if differ:
         said = ", ".join(f"{name} ({there.get(name)!r}, and now {here.get(name)!r})" for name in differ)
@@ -168,6 +173,11 @@ def _check_same(plan: Plan, given: Mapping[str, str], by: str, folder: Folder) -
             f"{folder} holds a backfill of topic {plan.given.get('topic')!r}, with another {said}; repeat that command "
             "to go on with it, or write into another folder"
         )
+
+
+def _as_typed(which: Mapping[str, str]) -> dict[str, str]:
+    """The same by what the command calls it; of the two options of an end only one is given."""
+    return {_TYPED.get(name, name): value for name, value in which.items()}
 
 
 def _which(given: Mapping[str, str], by: str) -> dict[str, str]:

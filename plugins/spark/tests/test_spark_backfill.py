@@ -155,7 +155,7 @@ def test_a_relative_path_begins_where_the_command_is_typed(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("--to", "2026-01-01T00:00:00Z"), r"with another endingoffsets \('latest', and now None\), endingtimestamp"),
+        (("--to", "2026-01-01T00:00:00Z"), r"with another --to \('latest', and now '2026-01-01T00:00:00Z'\); repeat"),
         (("--option", "tags=a"), r"with another tags \(None, and now 'a'\); repeat that command"),
         (("--option", "damaged=column"), r"with another damaged \(None, and now 'column'\)"),
         (("--by", "day"), r"with another --by \(None, and now 'day'\)"),
