@@ -275,6 +275,8 @@ def _prepared(spec: ConsumerSpec, settings: AppSettings, host: PluginHost) -> Co
     if runner is None:
         package = f"pip install {ENGINES[spec.engine]}" if spec.engine in ENGINES else "install"
         offered = nearest(spec.engine, list(host.runners)) or f"; {package}, and load the plugin that offers it"
+        if spec.engine in host.models:  # the plugin's name, as with all of our own
+            offered = "; its plugin is left out, since its settings are wrong"
         raise NameUnknown(f"consumer {spec.name!r}: no engine {spec.engine!r}{offered}", place=spec.place)
     arguments = (Argument("messages", "message", many=list),)
     group = unwrap(settings.cluster.namespace, spec.group)

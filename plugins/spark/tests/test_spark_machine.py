@@ -206,3 +206,18 @@ def test_an_engine_whose_plugin_is_not_there_is_named_with_its_package() -> None
         Harness(consumed, plugins=nothing),
     ):
         pass
+
+
+def test_an_engine_whose_settings_are_wrong_is_not_said_to_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "clicks_app.py").write_text(APP)
+    (tmp_path / "a.yaml").write_text("plugins: {settings: {spark: {master: yarn, remote: 'sc://a:1'}}}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "clicks_app", raising=False)
+
+    assert ExitCode.CONFIGURATION == main.run(["check", "clicks_app.py", "-c", "a.yaml"])
+    said = "".join(capsys.readouterr())
+    assert "master and remote: give one of them" in said
+    assert "no engine 'spark'; its plugin is left out, since its settings are wrong" in said
