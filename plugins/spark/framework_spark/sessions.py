@@ -66,7 +66,7 @@ class SessionsOfThisProcess:
                     self._session = self.make()
                     self._generation += 1
                 except Exception as error:  # noqa: BLE001 - border: Spark's
-                    _log.warning("spark session missing", retry_ms=round(pause * 1000), reason=cause_of(error))
+                    _log.warning("spark session missing", retry_ms=round(pause * 1000), reason=_reason(error))
                     self._stopping.wait(pause)
                     pause = min(pause * 2, PAUSE_MAX_S)
             return self._generation, self._session
@@ -191,6 +191,12 @@ class SessionsOfThisProcess:
         except Exception:  # noqa: BLE001 - border: gRPC's and Spark's; another session is made then
             return False
         return not session.is_stopped
+
+
+def _reason(error: Exception) -> str:
+    """Of a JVM that did not come up PySpark knows nothing; what it wrote went to our stderr."""
+    reason = cause_of(error)
+    return f"{reason} Java's own words stand above, on stderr" if "JAVA_GATEWAY_EXITED" in reason else reason
 
 
 def _facts(session: Any) -> dict[str, Any]:

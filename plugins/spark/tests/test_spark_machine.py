@@ -17,6 +17,7 @@ from framework_spark.mistakes import SparkMissing, SparkMisused
 from framework_spark.sessions import SessionsOfThisProcess, reachable
 from framework_spark.settings import SparkSettings
 from framework_spark.splitting import side_effect_free
+from structlog.testing import capture_logs
 
 from framework import Message, consumer
 from framework.cli import main
@@ -24,6 +25,7 @@ from framework.cli.exit_codes import ExitCode
 from framework.errors import ConfigurationError
 from framework.hooks.host import PluginHost
 from framework.testing import Harness
+from tests.reading.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -128,6 +130,24 @@ def test_a_cluster_without_a_master_is_named_before_spark_has_tried_for_a_minute
             reachable(f"spark://{away},{away}")
         reachable(f"spark://{away},{open_}")
     reachable("local[2]")
+
+
+def test_where_java_says_why_it_did_not_start_is_said() -> None:
+    """As of `master: yarn` without HADOOP_CONF_DIR, or memory that there is not."""
+    sessions = Tables(pause_s=0.001)
+    made, refused = sessions.make, ["[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number."]
+
+    def make() -> Any:
+        if refused:
+            raise RuntimeError(refused.pop())
+        return made()
+
+    sessions.make = make  # type: ignore[method-assign]  # as it fails and then does not
+    with capture_logs() as lines:
+        sessions.get()
+
+    assert "Java's own words stand above, on stderr" in lines[0]["reason"]
+    assert "spark session missing" == lines[0]["event"]
 
 
 def none() -> None: ...
