@@ -171,7 +171,8 @@ class Survey:
         for queue, begin in begins.items():
             if ends[queue] < begin and not self._options.starting.is_earliest:
                 raise SparkMisused(
-                    f"{queue}: the range begins at offset {begin} and ends before it, at {ends[queue]}; swap the bounds"
+                    f"{queue}: by the starting options the range begins at offset {begin}, and by the ending ones it "
+                    f"ends before it, at {ends[queue]}; swap them"
                 )
         return begins, ends
 
@@ -212,8 +213,9 @@ class Survey:
             when_ms = instants.get(queue, bound.timestamp_ms)
             if when_ms is not None:
                 if option == "startingOffsets" and when_ms > time.time() * 1000 + CLOCKS_MS:
+                    name = "startingOffsetsByTimestamp" if queue in instants else "startingTimestamp"
                     raise SparkMisused(
-                        f"{queue}: it is to begin at {written(when_ms)}, which is to come; from now on is "
+                        f"option {name}: {queue} is to begin at {written(when_ms)}, which is to come; from now on is "
                         "startingOffsets=latest"
                     )
                 found[queue] = self._offset_at(queue, when_ms, must_match=bound.must_match)

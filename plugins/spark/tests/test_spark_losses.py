@@ -167,7 +167,10 @@ def test_an_end_beyond_the_end_is_an_error(box: ThreadBox, filled: str) -> None:
 
 
 def test_bounds_that_are_swapped_are_an_error(box: ThreadBox, filled: str) -> None:
-    with pytest.raises(ConfigurationError, match="the range begins at offset 30 and ends before it, at 20"):
+    with pytest.raises(
+        ConfigurationError,
+        match="starting options the range begins at offset 30, and by the ending ones it ends before it, at 20",
+    ):
         batch_of(box, filled, startingOffsets=offsets_of(filled, 30), endingOffsets=offsets_of(filled, 20))
 
 
