@@ -27,7 +27,7 @@ _TOKENS = re.compile(
     | (?P<text>'[^'\\]*'(?!'))
     | (?P<strange>['"\\;])
     | (?P<number>[0-9]{1,18}(?![\w.]))
-    | (?P<name>[^\W\d]\w*|`[^`]+`)
+    | (?P<name>[^\W\d]\w*|`(?:[^`]|``)+`)
     | (?P<odd>\w+)
     | (?P<sign><=>|<>|!=|<=|>=|==|[=<>(),\-]|.)
     """,
@@ -136,7 +136,7 @@ def parts_of(text: str, zone: tzinfo | None = None, *, streaming: bool = False, 
         where = _narrowed(found.where, condition) if condition is not None and is_ours else None
         if where is None or condition is None:
             found.rest.append(part)
-            found.rest_names.update(value.strip("`").lower() for kind, value in tokens if kind == "name")
+            found.rest_names.update(_name(value) for kind, value in tokens if kind == "name")
             found.rest_may_name_all |= _may_name_all(part, tokens)
         else:
             found.where = where
@@ -232,8 +232,13 @@ def _is_one_pair(tokens: Sequence[Token]) -> bool:
     return False
 
 
+def _name(value: str) -> str:
+    """In lower case, and without its quotes, in which one is written as two."""
+    return (value[1:-1].replace("``", "`") if value.startswith("`") else value).lower()
+
+
 def _column(token: Token) -> str | None:
-    name = token[1].strip("`").lower()
+    name = _name(token[1])
     return name if token[0] == "name" and name in _KNOWN else None
 
 

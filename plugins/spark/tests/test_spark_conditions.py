@@ -109,6 +109,15 @@ def test_a_rest_may_mean_columns_that_it_does_not_name(rest: str, may_name_all: 
     assert may_name_all == parts_of(f"{rest} and 1 = 1").rest_may_name_all
 
 
+def test_a_name_in_quotes_is_what_stands_in_them() -> None:
+    assert {"a`b", "a b", "x"} == parts_of("`a``b` = 'x' and `A b` = 'y' and x = 'z' or true").rest_names - {
+        "or",
+        "and",
+        "true",
+    }
+    assert EVERYWHERE == parts_of("```offset` = 1").where
+
+
 def test_a_time_without_a_zone_is_the_session_s_and_spark_s_where_it_is_twice() -> None:
     berlin = ZoneInfo("Europe/Berlin")
 
