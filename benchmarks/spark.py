@@ -55,7 +55,6 @@ CPU_LOOK_S = 0.1
 TOPIC = "benchmark"
 FULL = {  # the suite's session has the quick compiler alone, and interprets what is run once
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
-    "spark.python.unix.domain.socket.enabled": "true",  # as docs/spark.md says under "Tuning"
     "spark.sql.codegen.factoryMode": "FALLBACK",
     "spark.sql.codegen.wholeStage": "true",
 }
