@@ -40,6 +40,7 @@ KAFKA_S = [
 EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 RUN_BY = {
     "PYSPARK_PYTHON": "_run_examples", "red =": "_run_examples", "import read\n": "_run_examples",
+    "hints = ": "_run_examples",
     "paid.writeStream": "_run_examples", "def revenue": "_run_examples", "def tagged": "_run_examples",
     "def totals": "_run_examples", "createDataFrame": "_run_examples",
     "def ledger": "test_a_consumer_drops_rows_that_spark_repeated",
