@@ -1,4 +1,4 @@
-"""MERGE into a table of Delta, once each message though a batch comes again: the block of docs/spark.md.
+"""MERGE into a table of Delta, once each message though a batch comes again: the block of docs/spark-sink.md.
 
 Of Spark 4.3 there was no jar of Delta's or Iceberg's yet: Delta's for 4.2 fails there with NoSuchMethodError, Iceberg's
 for 4.1 with IncompatibleClassChangeError. The test runs with the Sparks that have one.
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(600), pytest.mark.xdist_g
 DELTA = {"4.0": "4.4.0", "4.1": "4.4.0", "4.2": "4.4.0"}  # Spark's minor version -> Delta's newest for it
 MINOR = ".".join(pyspark.__version__.split(".")[:2])
 EXAMPLE = re.search(
-    r"```python\n(def merged.*?)```", (Path(__file__).parents[2] / "docs" / "spark.md").read_text(), re.DOTALL
+    r"```python\n(def merged.*?)```", (Path(__file__).parents[2] / "docs" / "spark-sink.md").read_text(), re.DOTALL
 )
 
 

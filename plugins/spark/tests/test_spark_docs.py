@@ -1,4 +1,4 @@
-"""docs/spark.md: its examples run, and its tables name every option and column."""
+"""The pages of docs/ about Spark: their examples run, and their tables name every option and column."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from tests.patience import wait_until
 from tests.reading.tables import Given
 from tests.reading.threads import ThreadBox, thread_box
 
-TEXT = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
+ROOT = Path(__file__).parents[3]
+TEXT = "".join((ROOT / "docs" / f"{name}.md").read_text() for name in ("spark", "spark-handlers", "spark-sink"))
 
 # docs/streaming/structured-streaming-kafka-integration.md of Spark, its tables of options.
 KAFKA_S = [
@@ -49,10 +50,8 @@ RUN_BY = {
     "StatefulProcessor": "test_the_example_of_a_state_runs", "OffsetMirror": "test_the_mirror_s_example_runs",
     "ProgressListener": "_run_examples",
 }  # fmt: skip
-"""What a block has that no other has -> what runs it. In the page's order, by which some are taken."""
-HOWTO = re.findall(
-    r"```python\n(.*?)```", (Path(__file__).parents[3] / "docs" / "howto" / "spark.md").read_text(), re.DOTALL
-)
+"""What a block has that no other has -> what runs it."""
+HOWTO = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "howto" / "spark.md").read_text(), re.DOTALL)
 (FIRST_LINE,) = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[1] / "README.md").read_text(), re.DOTALL)
 
 
@@ -70,13 +69,16 @@ def test_every_option_of_kafka_s_source_has_its_row_beside_ours() -> None:
     assert {"assign", "requestTimeout", "brokerWait", "group", "properties", "sharding"} <= here
 
 
+def example(mark: str) -> str:
+    (found,) = [each for each in EXAMPLES if mark in each]
+    return str(found)
+
+
 def test_every_example_has_what_runs_it() -> None:
-    """A new block takes its place here and there; else one would run in another's place, or not at all."""
-    assert len(RUN_BY) == len(EXAMPLES)
-    assert [True] * len(RUN_BY) == [mark in block for mark, block in zip(RUN_BY, EXAMPLES, strict=True)]
+    """A new block takes its place here; else nothing would run it."""
+    assert sorted(EXAMPLES) == sorted(map(example, RUN_BY))
     own = Path(__file__).read_text()
-    root = Path(__file__).parents[3]
-    assert all((root / place).is_file() if "/" in place else f"def {place}(" in own for place in RUN_BY.values())
+    assert all((ROOT / place).is_file() if "/" in place else f"def {place}(" in own for place in RUN_BY.values())
 
 
 @pytest.mark.xdist_group("spark")
@@ -101,7 +103,7 @@ def test_the_howto_s_examples_run(spark: Any, capsys: pytest.CaptureFixture[str]
 
 def test_a_consumer_drops_rows_that_spark_repeated(capfd: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {"__name__": __name__}
-    exec(EXAMPLES[9], names)
+    exec(example("def ledger"), names)
 
     with Harness(names["ledger"]) as desk:
         for row in (0, 1, 0, 2, 1):
@@ -126,7 +128,7 @@ def test_the_mirror_s_example_runs(spark: Any, tmp_path: Path) -> None:
     """`make slow PART=mirror_s_example`: a query of one batch an hour, whose offsets the brokers have at once."""
     with thread_box() as box, Reader(ReaderSettings((box.address,))) as reader:
         box.send("orders", [Message("orders", f"m{n}") for n in range(7)], queue=0)
-        exec(EXAMPLES[-2], {"spark": spark, "name_servers": box.address})
+        exec(example("OffsetMirror"), {"spark": spark, "name_servers": box.address})
         orders = (
             spark.readStream.format("rocketmq")
             .options(nameServers=box.address, topic="orders", startingOffsets="earliest")
@@ -158,7 +160,7 @@ def test_the_example_of_a_state_runs(spark: Any, tmp_path: Path) -> None:
             box.send("orders", [Message("orders", str(cents * n), keys=["ab"[n % 2]]) for n in range(4)], queue=0)
             names: dict[str, Any] = {"spark": session, "stream": orders.option("startingOffsets", "earliest").load()}
             names["__name__"] = "__main__"  # as in a program: the class goes to the workers by value
-            exec(next(each for each in EXAMPLES if "StatefulProcessor" in each), names)
+            exec(example("StatefulProcessor"), names)
             written = (
                 names["totals"]
                 .writeStream.outputMode("update")
@@ -174,43 +176,42 @@ def test_the_example_of_a_state_runs(spark: Any, tmp_path: Path) -> None:
 def _run_examples(
     spark: Any, box: ThreadBox, reader: Reader, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    python, batch, less, hinting, stream, handler, telling, splitting, writing, _, _, heads, *_, watching = EXAMPLES
     box.send("orders", [Message("orders", f"m{n}", tags="red" if n % 2 else "blue") for n in range(6)], queue=0)
     names: dict[str, Any] = {
         "spark": spark, "name_servers": box.address, "checkpoint": str(tmp_path / "checkpoint")
     }  # fmt: skip
 
-    exec(python, names)
-    exec(batch, names)
+    exec(example("PYSPARK_PYTHON"), names)
+    exec(example("red ="), names)
     assert ["m1", "m3", "m5"] == [row.body for row in names["red"].collect()]
 
-    exec(hinting, names)
-    assert names["hints"][0] in hinting
+    exec(example("hints = "), names)
+    assert names["hints"][0] in example("hints = ")
 
-    exec(less, names)
+    exec(example("import read\n"), names)
     assert [(3, b"m3")] == [tuple(row) for row in names["some"].collect()]
 
     exec(FIRST_LINE.replace("127.0.0.1:9876", box.address), names)
     assert names["orders"].isStreaming
 
-    exec(stream, names)
+    exec(example("paid.writeStream"), names)
     assert names["query"].exception() is None
     assert 6 == sum(reader.max_offset(queue) for queue in reader.queues("paid"))
 
-    exec(writing, names)
+    exec(example("createDataFrame"), names)
     assert 1 == sum(reader.max_offset(queue) for queue in reader.queues("receipts"))
 
     framed = spark.createDataFrame([(0, b"\x00\x00\x00\x00\x07" + b'{"price": 1.5}')], "offset bigint, body binary")
     names["frame"] = framed
-    exec(heads, names)
+    exec(example("payload("), names)
     assert [7] == [row.schema for row in names["texts"].collect()]
     assert [1.5] == [row.price.price for row in names["prices"].collect()]
 
-    exec(watching, names)
+    exec(example("ProgressListener"), names)
     names["listener"].close()
     assert "6 rows in" in capsys.readouterr().out
 
-    exec(handler, names)
+    exec(example("def revenue"), names)
     run = SparkRunner(Given(spark)).prepared(names["revenue"].spec.function, "revenue", "revenue")
     queue = MessageQueue("clicks", "broker-a", 0)
     bodies = ["1.5", "free", "2"]
@@ -218,12 +219,12 @@ def _run_examples(
 
     assert [None, DeadLetter("no price"), None] == run(clicks)
 
-    exec(telling, names)
+    exec(example("def tagged"), names)
     spark.conf.set("spark.framework.nameServers", box.address)
     names["tagged"].spec.function(spark.createDataFrame([(b"1", "a")], "body binary, tag string"))
     spark.conf.unset("spark.framework.nameServers")
     assert 1 == sum(reader.max_offset(queue) for queue in reader.queues("tagged"))
 
-    exec(splitting, names)
+    exec(example("def totals"), names)
     split: Any = SparkRunner(Given(spark)).prepared(names["totals"].spec.function, "totals", "totals")(clicks)
     assert [None, "CAST_INVALID_INPUT", None] == [each and each.getCondition() for each in split]
