@@ -15,6 +15,7 @@ from framework.errors import ConfigurationError
 from framework.hooks.builtin.codec.codec_json import JsonCodec
 from framework.model.message import Message, body_of
 from framework.model.queue import MessageQueue
+from framework.model.reserved import SCHEDULE_TOPIC
 from framework.model.subscription import Subscription
 from framework.services.call.publishing import messages_of
 from tests.client.script import A, B
@@ -177,7 +178,7 @@ def test_a_queue_is_one_of_a_broker_s(number: Any) -> None:
     virtually(story)
 
 
-@pytest.mark.parametrize("topic", ["", "no topic", "SCHEDULE_TOPIC_XXXX"])
+@pytest.mark.parametrize("topic", ["", "no topic", SCHEDULE_TOPIC])
 def test_a_key_has_no_queue_of_what_is_no_topic(topic: str) -> None:
     async def story() -> None:
         sending = Sending()

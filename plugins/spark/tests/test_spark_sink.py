@@ -18,6 +18,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 from framework.broker.intercept import Interceptor
 from framework.broker.request import Request
 from framework.errors import BrokerUnreachable, ConfigurationError, Refused
+from framework.model.reserved import SCHEDULE_TOPIC
 from framework.reading import Reader, decode_properties
 from framework.wire.codes import RequestCode, ResponseCode
 from framework.wire.command import RemotingCommand
@@ -135,7 +136,7 @@ def test_a_delay_is_a_level_or_a_duration(box: ThreadBox, reader: Reader, topic:
         ({"body": b"x", "properties": [("n", "y" * 40_000)]}, "properties of 4.... bytes exceed"),
         ({"body": b"x", "tag": "a||b"}, "no subscription could name this tag"),
         ({"body": b"x", "key": "a\x01b"}, r"holds .x01 or .x02"),
-        ({"body": b"x", "topic": "SCHEDULE_TOPIC_XXXX"}, "reserved by RocketMQ"),
+        ({"body": b"x", "topic": SCHEDULE_TOPIC}, "reserved by RocketMQ"),
         ({"body": bytes(4 * 1024 * 1024 + 1)}, "exceeds the limit of 4194304; keep it elsewhere and send where it is$"),
         ({"body": b"x", "delay": 19}, "delay 19: write a level from 1 to 18"),
         ({"body": b"x", "delay": -1}, "delay -1: write a level from 1 to 18"),
