@@ -22,7 +22,7 @@ RUN_ELSEWHERE = {
     "handlers": "tests/runtime/plans/test_handlers_page.py",
     "plugins": "tests/docs/test_plugins_page.py",
     "testing": "tests/testing/test_pytest_plugin.py",
-    "spark": "plugins/spark/tests/test_spark_docs.py",
+    **dict.fromkeys(("spark", "spark-handlers", "spark-sink"), "plugins/spark/tests/test_spark_docs.py"),
     "reliability": "tests/scenarios/test_epochs.py",
     "plugins/outbox/README": "plugins/outbox/tests",
     "README": "tests/docs/test_first_steps.py",
