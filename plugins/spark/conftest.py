@@ -61,6 +61,12 @@ def stream(box: ThreadBox) -> Iterator[Callable[..., StreamReader]]:
         yield make
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Whoever has the session is of one group, which one process runs: else each process starts a JVM of its own."""
+    if "spark" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with spark_session(tmp_path_factory.mktemp("spark")) as session:

@@ -370,7 +370,6 @@ def test_a_request_is_made_again_as_often_as_it_is_said(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
 def test_a_real_stream_outlives_an_outage_of_its_only_broker(
     spark: Any, box: ThreadBox, filled: str, tmp_path: Path
 ) -> None:

@@ -61,7 +61,6 @@ def test_words_become_options_of_the_source() -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
 def test_a_url_is_where_the_data_and_the_plan_lie(
     backfill: Command, box: ThreadBox, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,7 +95,6 @@ def test_a_url_is_where_the_data_and_the_plan_lie(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("by", [(), ("--by", "day")])
 def test_a_file_system_that_is_none_of_this_machine(
     spark: Any,
@@ -139,7 +137,6 @@ def test_a_file_system_that_is_none_of_this_machine(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
 def test_a_relative_path_begins_where_the_command_is_typed(
     backfill: Command, box: ThreadBox, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,7 +148,6 @@ def test_a_relative_path_begins_where_the_command_is_typed(
     assert {("m0", 0), ("m1", 1), ("m2", 2)} == backfill.rows(tmp_path / "orders")
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -172,7 +168,6 @@ def test_another_command_s_backfill_is_refused(
     assert [PLAN] == [path.name for path in tmp_path.iterdir()], "nothing was changed there"
 
 
-@pytest.mark.xdist_group("spark")
 def test_how_messages_are_read_may_change(backfill: Command, tmp_path: Path) -> None:
     """After an outage one waits longer, and after a loss one goes on without."""
     (tmp_path / PLAN).write_text(json.dumps(plan_of(backfill.given("orders"), done=[0])))
@@ -186,7 +181,6 @@ def plan_of(given: dict[str, str], **other: Any) -> dict[str, Any]:
     return {"given": given, "begins": offsets, "ends": {"orders": {"a": {"0": 5}}}, "pieces": 1, "done": [], **other}
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[]", "null", '{"given": {}}', '{"given": {}, "begins": {}, "ends": {}, "pieces": 0}', "PAR1\x00"],
@@ -198,7 +192,6 @@ def test_a_plan_that_is_none_is_refused(backfill: Command, tmp_path: Path, text:
     assert text == (tmp_path / PLAN).read_text()
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize(
     "other",
     [
@@ -213,7 +206,6 @@ def test_a_plan_that_contradicts_itself_is_refused(backfill: Command, tmp_path: 
         backfill("orders", str(tmp_path))
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize(
     "name", ["part-00000.parquet", "_delta_log", "_temporary", ".hidden", "piece=00000", "_backfill/done-00000.0"]
 )
@@ -227,7 +219,6 @@ def test_data_without_a_plan_are_left_alone(backfill: Command, tmp_path: Path, n
     assert [name] == [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()]
 
 
-@pytest.mark.xdist_group("spark")
 def test_data_that_were_put_beside_a_backfill_are_named(backfill: Command, tmp_path: Path) -> None:
     (tmp_path / PLAN).write_text(json.dumps(plan_of(backfill.given("orders"), done=[0])))
     (tmp_path / "_SUCCESS").write_text("")
@@ -238,7 +229,6 @@ def test_data_that_were_put_beside_a_backfill_are_named(backfill: Command, tmp_p
         backfill("orders", str(tmp_path))
 
 
-@pytest.mark.xdist_group("spark")
 def test_a_folder_inside_a_backfill_s_is_refused(backfill: Command, tmp_path: Path) -> None:
     """Also by way of a link, and where the outer one has only just begun."""
     outer = tmp_path / "outer"
@@ -254,7 +244,6 @@ def test_a_folder_inside_a_backfill_s_is_refused(backfill: Command, tmp_path: Pa
         assert not (tmp_path / inner).exists()
 
 
-@pytest.mark.xdist_group("spark")
 def test_a_target_that_is_a_file_or_cannot_be_made_is_named(backfill: Command, box: ThreadBox, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ConfigurationError, match=f"file:{tmp_path}/file is a file; name a folder"):
@@ -267,7 +256,6 @@ def test_a_target_that_is_a_file_or_cannot_be_made_is_named(backfill: Command, b
         backfill("orders", f"file:{tmp_path}/odd")
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize(
     ("into", "said"),
     [
@@ -286,7 +274,6 @@ def test_a_url_that_spark_has_no_file_system_for_is_refused(
     assert [] == [*tmp_path.iterdir()]
 
 
-@pytest.mark.xdist_group("spark")
 def test_a_full_disk_is_said_and_leaves_no_half_plan(
     backfill: Command, box: ThreadBox, topic: str, tmp_path: Path
 ) -> None:
@@ -303,7 +290,6 @@ def test_a_full_disk_is_said_and_leaves_no_half_plan(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
 def test_days_are_those_of_storing_in_utc(
     spark: Any, topic: str, tmp_path: Path, zones: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,7 +326,6 @@ def zones(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize(("name", "by"), [("piece", ()), ("PIECE", ()), ("day", ("--by", "day"))])
-@pytest.mark.xdist_group("spark")
 def test_a_property_cannot_have_the_column_of_a_folder(
     backfill: Command, tmp_path: Path, name: str, by: tuple[str, ...]
 ) -> None:
@@ -350,7 +335,6 @@ def test_a_property_cannot_have_the_column_of_a_folder(
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.xdist_group("spark")
 def test_what_was_interrupted_goes_on_and_each_offset_is_there_once(
     backfill: Command, box: ThreadBox, topic: str, tmp_path: Path
 ) -> None:
@@ -382,7 +366,6 @@ def test_what_was_interrupted_goes_on_and_each_offset_is_there_once(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
 def test_a_piece_that_fails_is_named_and_what_is_done_stays(
     backfill: Command, box: ThreadBox, topic: str, tmp_path: Path
 ) -> None:
@@ -403,7 +386,6 @@ def test_a_piece_that_fails_is_named_and_what_is_done_stays(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
 def test_a_done_piece_whose_folder_is_gone_is_named(
     backfill: Command, box: ThreadBox, topic: str, tmp_path: Path
 ) -> None:
@@ -420,7 +402,6 @@ def test_a_done_piece_whose_folder_is_gone_is_named(
     assert {(f"m{n}", n) for n in range(4)} == backfill.rows(tmp_path)
 
 
-@pytest.mark.xdist_group("spark")
 def test_what_is_wrong_with_the_options_is_said_before_spark_is_started(
     backfill: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

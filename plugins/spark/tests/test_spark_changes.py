@@ -187,7 +187,6 @@ def test_a_topic_that_stays_is_not_taken_for_another(box: ThreadBox, topic: str,
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
 def test_a_real_query_reads_a_topic_that_comes_later_until_it_is_made_anew(
     spark: Any, box: ThreadBox, topic: str, tmp_path: Path
 ) -> None:

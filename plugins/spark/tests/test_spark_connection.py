@@ -107,7 +107,6 @@ def copied(frame: Any) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
 def test_what_a_handler_writes_goes_where_its_messages_come_from(spark: Any, tmp_path: Path) -> None:
     """Wherever a command says that this is, with its keys and its certificates."""
     keys, ca = tmp_path / "keys.yaml", trustme.CA()

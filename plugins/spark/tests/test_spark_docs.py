@@ -81,7 +81,6 @@ def test_every_example_has_what_runs_it() -> None:
     assert all((ROOT / place).is_file() if "/" in place else f"def {place}(" in own for place in RUN_BY.values())
 
 
-@pytest.mark.xdist_group("spark")
 def test_the_howto_s_examples_run(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
     question, handler = HOWTO
     names: dict[str, Any] = {"__name__": __name__}
@@ -115,7 +114,6 @@ def test_a_consumer_drops_rows_that_spark_repeated(capfd: pytest.CaptureFixture[
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
 def test_the_examples_run(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with thread_box() as box, Reader(ReaderSettings((box.address,))) as reader:  # for its topics have plain names
         _run_examples(spark, box, reader, tmp_path, capsys)
@@ -123,7 +121,6 @@ def test_the_examples_run(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixt
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
 def test_the_mirror_s_example_runs(spark: Any, tmp_path: Path) -> None:
     """`make slow PART=mirror_s_example`: a query of one batch an hour, whose offsets the brokers have at once."""
     with thread_box() as box, Reader(ReaderSettings((box.address,))) as reader:
@@ -148,7 +145,6 @@ def test_the_mirror_s_example_runs(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.xdist_group("spark")
 def test_the_example_of_a_state_runs(spark: Any, tmp_path: Path) -> None:
     """`make slow PART=of_a_state`: a second run of the query goes on with the state of the first."""
     if find_spec("pandas") is None or find_spec("google") is None:

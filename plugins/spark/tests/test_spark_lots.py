@@ -174,7 +174,6 @@ def test_a_batch_write_needs_a_name_and_a_number_of_its_own(more: dict[str, str]
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
 def test_a_stream_and_a_write_in_spark_whatever_is_repeated(
     spark: Any, box: ThreadBox, reader: Reader, topic: str, tmp_path: Path
 ) -> None:

@@ -416,7 +416,6 @@ def test_a_group_that_is_beyond_the_end_of_its_queue_is_an_error(box: ThreadBox,
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.xdist_group("spark")
 def test_a_real_query_sends_back_what_fails_and_goes_on_where_it_stopped(
     spark: Any, box: ThreadBox, reader: Reader, topic: str, tmp_path: Path
 ) -> None:

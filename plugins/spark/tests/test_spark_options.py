@@ -159,7 +159,6 @@ def test_a_value_is_shown_as_it_was_written() -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize(
     ("name", "complaint", "trigger"),
     [

@@ -77,7 +77,6 @@ def table_totals(spark: Any, table: Path) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.xdist_group("spark")
 def test_repeats_count_once_and_late_orders_correct_their_minute(
     spark: Any, box: ThreadBox, reader: Reader, tmp_path: Path
 ) -> None:

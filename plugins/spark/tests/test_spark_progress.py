@@ -250,7 +250,6 @@ def test_a_client_of_connect_is_told_what_there_is_instead() -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
 def test_a_listener_is_told_what_each_query_read(spark: Any, box: ThreadBox, topic: str, tmp_path: Path) -> None:
     """Two batches of one query, counted in the workers of a real Spark; another query of the session is told apart."""
     box.send(topic, texts(topic, 100), queue=0, broker="broker-a")

@@ -153,7 +153,6 @@ def answering(data: bytes, *, endless: bool = False) -> Iterator[tuple[str, list
             thread.join()
 
 
-@pytest.mark.xdist_group("spark")
 def test_heads_are_read_and_cut_off(spark: Any) -> None:
     bodies = [
         framed(300, b'{"price": 7}'), framed(1 << 30, b""), b"\x01" + framed(7, b"x")[1:], b"\x00\x00\x00\x01", b"",
@@ -177,7 +176,6 @@ def test_heads_are_read_and_cut_off(spark: Any) -> None:
     assert 7 == prices.selectExpr("from_json(text, 'price int') found").collect()[0].found.price
 
 
-@pytest.mark.xdist_group("spark")
 def test_avro_is_refused_for_what_is_not_avro(spark: Any) -> None:
     with small_registry(SUBJECTS) as small:
         registry = SchemaRegistry(small.url)

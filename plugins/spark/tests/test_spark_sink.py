@@ -174,7 +174,6 @@ def test_rows_without_a_body_are_left_out_named_and_counted(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.xdist_group("spark")
 def test_spark_leaves_out_rows_without_a_body(spark: Any, box: ThreadBox, reader: Reader, topic: str) -> None:
     frame = spark.createDataFrame([("a",), (None,), ("",), ("b",)], "body string").coalesce(1)
     written = frame.write.format("rocketmq").options(nameServers=box.address, topic=topic, emptyBody="skip")
