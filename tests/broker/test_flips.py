@@ -20,6 +20,7 @@ WRONG = ("wrong", "silent", "wrong offset", "wrong by tag", "silent by tag")
 
 # 1: the last message's key says another queue. 9 and 30: a row's columns are shifted, its place is below 0, and its tag
 # has no check.
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, pytest.param(3, marks=pytest.mark.slow), 9, 30])
 def test_a_flipped_bit_never_makes_a_wrong_body(folder: Path, seed: int) -> None:
     """Nor a wrong offset, nor a message less, also for who wants its tag."""

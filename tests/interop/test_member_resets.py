@@ -19,6 +19,7 @@ from tests.patience import PATIENCE_S, wait_until
 pytestmark = pytest.mark.interop
 
 
+@pytest.mark.long
 def test_offsets_are_moved_back_on_a_live_member(
     begin: Callable[..., Live], java: JavaPeer, cluster: Addresses
 ) -> None:
@@ -34,6 +35,7 @@ def test_offsets_are_moved_back_on_a_live_member(
     assert 80 == len(received)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command", [pytest.param("skipAccumulatedMessage", marks=pytest.mark.slow), "resetOffsetByTime"]
 )

@@ -79,6 +79,7 @@ def ours(place: Place, nursery: Nursery, folder: Path, topic: str, group: str, *
     return Application(nursery, folder, place.name_server, topic=topic, group=group, **{"invisible": "5s", **more})
 
 
+@pytest.mark.long
 def test_our_members_pop_and_what_they_fail_comes_again(
     place: Place, java: JavaPeer, nursery: Nursery, tmp_path: Path
 ) -> None:
@@ -122,6 +123,7 @@ def test_java_s_and_our_members_pop_one_topic_together(
     assert 0 == member.stop().code
 
 
+@pytest.mark.long
 def test_what_came_back_of_pops_is_handled_though_the_group_pulls_again(
     place: Place, java: JavaPeer, nursery: Nursery, tmp_path: Path
 ) -> None:
@@ -190,6 +192,7 @@ def test_a_paused_application_s_messages_come_to_the_group_s_other_members(
     assert [0, 0] == ends
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("count", "kills"), [(2_000, 3), pytest.param(100_000, 20, marks=[pytest.mark.slow, pytest.mark.timeout(1500)])]
 )
