@@ -16,7 +16,7 @@ from tests.simulation.simulation import play
 pytestmark = pytest.mark.timeout(600)  # whole clusters; a busy machine takes ten times as long
 ROOT = Path(__file__).parents[2]
 SEEDS = (0, 4, 11)
-SECONDS, SHORT = 15.0, 5.0
+SECONDS, SHORT = 10.0, 5.0
 HASH_SEEDS = ("31337", "random")
 PROGRAM = """
 import sys
@@ -44,9 +44,9 @@ def traces(python: str, hash_seed: str) -> str:
 
 
 def test_a_seed_repeats_in_the_same_process() -> None:
-    first, _ = play(draw(2, seconds=SHORT))
-    again, _ = play(draw(2, seconds=SHORT))
-    other, _ = play(draw(3, seconds=SHORT))
+    first, _ = play(draw(12, seconds=SHORT))
+    again, _ = play(draw(12, seconds=SHORT))
+    other, _ = play(draw(13, seconds=SHORT))
 
     assert first.trace == again.trace != other.trace
     assert first.steps == again.steps

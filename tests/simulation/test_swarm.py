@@ -35,8 +35,8 @@ def test_some_seeds_hold(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_number_of_processes_changes_nothing() -> None:
-    alone = swarm(3, 2000, 1, seconds=10)
-    together = swarm(3, 2000, 2, seconds=10)
+    alone = swarm(3, 2000, 1, seconds=5)
+    together = swarm(3, 2000, 2, seconds=5)
     assert alone.trace == together.trace
     assert alone.fired == together.fired
 

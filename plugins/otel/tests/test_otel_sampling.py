@@ -9,8 +9,11 @@ from framework import Message, consumer, publishes
 from framework.testing import Harness
 from tests.tracing import SAMPLED, TRACE, Tracing, host_with
 
+MANY = 800
+"""What is expected of a share of so many lies within six standard deviations."""
 
-@pytest.mark.parametrize(("sample", "least", "most"), [(0.1, 110, 290), (0.25, 380, 620), (1.0, 2_000, 2_000)])
+
+@pytest.mark.parametrize(("sample", "least", "most"), [(0.1, 29, 131), (0.25, 127, 273), (1.0, MANY, MANY)])
 @pytest.mark.parametrize("plain", [False, True])
 def test_of_traces_that_begin_here_a_share_has_spans_and_what_carries_a_context_goes_by_that(
     tracing: Tracing, sample: float, least: int, most: int, plain: bool
@@ -22,7 +25,7 @@ def test_of_traces_that_begin_here_a_share_has_spans_and_what_carries_a_context_
     def bill_on_a_thread(message: Message) -> None: ...
 
     with Harness(bill_on_a_thread if plain else bill, plugins=host_with(sample=sample)) as desk:
-        for _ in range(2_000):  # six standard deviations
+        for _ in range(MANY):
             desk.send("orders", b"x")
         desk.settle()
         found = len(tracing.spans("process orders"))
@@ -43,15 +46,15 @@ def test_of_sends_that_begin_a_trace_the_same_share_has_spans(tracing: Tracing) 
         return b"on its way"
 
     with Harness(bill, plugins=host_with(sample=0.1)) as desk:
-        for _ in range(2_000):
+        for _ in range(MANY):
             desk.send("orders", b"x")
         desk.settle()
 
     attempts, sends = tracing.spans("process orders"), tracing.spans("send shipments")
-    assert 110 <= len(attempts) <= 290
+    assert 29 <= len(attempts) <= 131
     of_attempts = {span.context.trace_id for span in attempts if span.context}
     assert of_attempts <= {span.context.trace_id for span in sends if span.context}, "what is traced is traced on"
-    assert 250 <= len(sends) <= 510, "those within a trace, and a tenth of the others"
+    assert 80 <= len(sends) <= 224, "those within a trace, and a tenth of the others"
 
 
 @pytest.mark.parametrize("sample", [0.000_001, 5e-324])
