@@ -28,12 +28,10 @@ def random_question(chance: random.Random) -> dict[str, Any]:
     }
 
 
-@pytest.mark.long
 def test_the_stored_answers_are_javas() -> None:
     assert answers() == oracle.ask(questions())
 
 
-@pytest.mark.long
 def test_random_groups_are_divided_alike() -> None:
     chance = random.Random(23)
     asked = [random_question(chance) for _ in range(1_000)]

@@ -275,7 +275,6 @@ def test_a_trace_that_java_wrote_names_its_producer_and_each_attempt(
     assert told["sent"]["at"] <= told["attempt 1"]["at"] < told["attempt 2"]["at"]
 
 
-@pytest.mark.long
 def test_a_lag_that_is_watched_is_shown_again_and_again(
     place: Place, java: JavaPeer, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -126,7 +126,6 @@ def test_offsets_are_kept_over_a_restart(place: Place, java: JavaPeer, nursery: 
         assert 6 == ended.events[-1]["handled"]
 
 
-@pytest.mark.long
 def test_a_topic_of_200_characters_is_consumed(
     cluster: Addresses, java: JavaPeer, admin: Admin, nursery: Nursery, tmp_path: Path, numbers: Callable[[], str]
 ) -> None:

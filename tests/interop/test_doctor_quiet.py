@@ -76,7 +76,6 @@ def filled(new_topic: Any, java: JavaPeer, cluster: Addresses) -> Callable[..., 
     return fill
 
 
-@pytest.mark.long
 def test_members_of_each_kind(ward: Ward, filled: Callable[..., str]) -> None:
     topic = filled()
     everywhere = ward._folder / "everywhere.py"

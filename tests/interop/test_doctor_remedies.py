@@ -312,7 +312,6 @@ def guarded(
             (java.home / "conf" / "tools.yml").unlink()
 
 
-@pytest.mark.long
 def test_a_rule_that_shows_as_no_route(guarded: Patient, nursery: Nursery, tmp_path: Path) -> None:
     where = ("-b", guarded.brokers["broker-a"])
     guarded.admin.run("updateTopic", *where, "-t", "orders", "-r", "2", "-w", "2")
@@ -330,7 +329,6 @@ def test_a_rule_that_shows_as_no_route(guarded: Patient, nursery: Nursery, tmp_p
     application.stop()
 
 
-@pytest.mark.long
 def test_an_address_that_cannot_be_reached(
     nursery: Nursery, tmp_path: Path, java: JavaPeer, capsys: Shell, numbers: Any
 ) -> None:
@@ -366,7 +364,6 @@ def pair(nursery: Nursery, tmp_path: Path, java: JavaPeer, capsys: Shell) -> Ite
         yield Patient(cluster.name_server, dict(cluster.addresses.brokers), java, capsys)
 
 
-@pytest.mark.long
 def test_brokers_that_lose_messages_or_refuse_them(pair: Patient, numbers: Any) -> None:
     topic, group = f"topic-{numbers()}", f"group-{numbers()}"
     pair.admin.run("updateTopic", "-c", "DefaultCluster", "-t", topic, "-r", "1", "-w", "1")
@@ -391,7 +388,6 @@ def test_brokers_that_lose_messages_or_refuse_them(pair: Patient, numbers: Any) 
     assert re.search(r"^fileReservedTime += +72$", kept, re.MULTILINE)
 
 
-@pytest.mark.long
 def test_a_name_server_that_does_not_know_the_broker(
     nursery: Nursery, tmp_path: Path, java: JavaPeer, capsys: Shell
 ) -> None:

@@ -79,7 +79,6 @@ def expected(prefix: str, count: int) -> Counter[str]:
     return Counter(f"{prefix}-{number}" for number in range(count))
 
 
-@pytest.mark.long
 def test_a_java_consumer_sees_each_message_of_a_lot_once_and_no_dropped_one(place: Place, java: JavaPeer) -> None:
     topic = place.made_topic(queues=3)
 

@@ -111,7 +111,6 @@ def test_a_million_lines_are_sent_in_flat_memory_and_the_rate_is_said(place: Pla
     assert most_kib <= least_kib + GROWTH_KIB_MAX
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("letters", [FEW_LETTERS, pytest.param(LETTERS, marks=pytest.mark.slow)])
 def test_a_replay_that_is_killed_five_times_sends_each_once(
     place: Place, java: JavaPeer, tmp_path: Path, letters: int

@@ -19,7 +19,6 @@ from tests.patience import PATIENCE_S, wait_until
 pytestmark = pytest.mark.interop
 
 
-@pytest.mark.long
 def test_offsets_are_moved_back_on_a_live_member(
     begin: Callable[..., Live], java: JavaPeer, cluster: Addresses
 ) -> None:
@@ -35,7 +34,6 @@ def test_offsets_are_moved_back_on_a_live_member(
     assert 80 == len(received)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "command", [pytest.param("skipAccumulatedMessage", marks=pytest.mark.slow), "resetOffsetByTime"]
 )

@@ -79,7 +79,6 @@ def ours(place: Place, nursery: Nursery, folder: Path, topic: str, group: str, *
     return Application(nursery, folder, place.name_server, topic=topic, group=group, **{"invisible": "5s", **more})
 
 
-@pytest.mark.long
 def test_our_members_pop_and_what_they_fail_comes_again(
     place: Place, java: JavaPeer, nursery: Nursery, tmp_path: Path
 ) -> None:
@@ -192,7 +191,6 @@ def test_a_paused_application_s_messages_come_to_the_group_s_other_members(
     assert [0, 0] == ends
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("count", "kills"), [(2_000, 3), pytest.param(100_000, 20, marks=[pytest.mark.slow, pytest.mark.timeout(1500)])]
 )

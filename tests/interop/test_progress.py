@@ -29,7 +29,6 @@ NOTED = ("--set", "logging.level=debug")
 """For `has_kept`."""
 
 
-@pytest.mark.long
 def test_a_kill_beside_one_stuck_message_repeats_that_one(
     place: Place, java: JavaPeer, nursery: Nursery, tmp_path: Path
 ) -> None:
@@ -88,7 +87,6 @@ def beside_a_stuck_one(
     print(f"{stuck} of {count} stuck, SIGKILL: 1 came again; then the stored offset was {count}")
 
 
-@pytest.mark.long
 def test_where_brokers_make_no_topics_a_start_again_repeats_the_stuck_one_alone(
     java: JavaPeer, numbers: Callable[[], str], nursery: Nursery, tmp_path: Path
 ) -> None:

@@ -59,7 +59,6 @@ def test_a_real_broker_asks_our_check_and_java_s_and_does_what_they_say(asking: 
     asyncio.run(story())
 
 
-@pytest.mark.long
 def test_a_block_that_outlasts_questions_of_a_real_broker_is_delivered_once(asking: Place, java: JavaPeer) -> None:
     """It stores the half message anew for each question. An end names one of them; the others are asked about."""
     topic = asking.new_topic()
