@@ -113,7 +113,7 @@ def served(client: GoodClient) -> None:
 
 @pytest.mark.parametrize("name", sorted(ATTACKS))
 def test_a_good_client_is_served_and_memory_stays_within_its_limit(name: str, tmp_path: Path) -> None:
-    victim, client, _ = attack(name, tmp_path, 1.0)
+    victim, client, _ = attack(name, tmp_path, 2.0)
 
     served(client)
     assert victim.most < MEMORY_MAX

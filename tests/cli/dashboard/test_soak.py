@@ -126,7 +126,7 @@ def test_memory_is_flat_with_everything_on(tmp_path: Path) -> None:
             until = time.monotonic() + SECONDS
             while time.monotonic() < until:
                 sizes.append(resident_bytes(running.process.pid))
-                time.sleep(1)
+                time.sleep(1)  # a sample each second
         metrics = series(read(port, "/metrics").body)
         running.end()
 
